@@ -377,3 +377,95 @@ def test_a_chunk_may_happen_to_hold_no_0_but_the_first_ones_are_told():
     for part in (slice(5, 100), slice(100, 105), slice(105, 200)):
         chunks.partial_fit(z[part], y[part])  # by now it is clear what -1 means
     np.testing.assert_allclose(chunks.predict(NEW).upper, whole.predict(NEW).upper, atol=1e-11)
+
+
+# Wishes
+
+
+def wrongly_decided(bounds, y):
+    """(n,) True where all probabilities of one label speak for the other answer."""
+    lower, upper = bounds
+    return ((lower > 0.5) & (y == 0)) | ((upper < 0.5) & (y == 1))
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, LOCAL, (*CLASS, *SCALE)], ids=str)
+def test_every_label_has_the_largest_alpha_that_decides_few_enough_wrongly(directions):
+    z, y = drawn(600, seed=1)
+    d = decal.MultiLabelDecalibrator(directions=directions).fit(*drawn(), classes=NAMES)
+    choice = decal.choose(d, z, y, miss=0.1)
+    for k, (name, part) in enumerate(choice.parts.items()):
+        assert name == NAMES[k]
+        known = y[:, k] >= 0
+        assert part.promise.rows == known.sum()
+
+        def misses(alpha, k=k, known=known):
+            found = d.predict(z[known], alpha=alpha)
+            return wrongly_decided((found.lower[:, k], found.upper[:, k]), y[known, k]).sum()
+
+        assert (misses(part.alpha) + 1) / (known.sum() + 1) <= 0.1
+        assert part.achieved == misses(part.alpha) / known.sum()
+        above = np.exp(0.999 * np.log(part.alpha))
+        assert (misses(above) + 1) / (known.sum() + 1) > 0.1
+        # The sets of the promise have that alpha in the column of the label.
+        np.testing.assert_array_equal(
+            choice.predict(NEW).upper[:, k], d.predict(NEW, alpha=part.alpha).upper[:, k]
+        )
+    assert choice.alpha == min(part.alpha for part in choice.parts.values())
+    np.testing.assert_array_equal(choice.decide(NEW), choice.predict(NEW).decide())
+
+
+@pytest.mark.filterwarnings("ignore::decal.FitWarning")
+@pytest.mark.parametrize("n", [12, 40])
+def test_the_miss_rate_of_every_label_is_kept_for_new_inputs(n):
+    d = decal.MultiLabelDecalibrator().fit(*drawn())
+    rates = []
+    for seed in range(150):
+        z, y = drawn(n + 50, seed=100 + seed, unknown=0.3)
+        sets = decal.choose(d, z[:n], y[:n], miss=0.2).predict(z[n:])
+        wrong = [
+            wrongly_decided((low, high), answers)[answers >= 0].mean()
+            for low, high, answers in zip(sets.lower.T, sets.upper.T, y[n:].T, strict=True)
+        ]
+        rates.append(wrong)
+    assert (np.mean(rates, axis=0) <= 0.2 + 2 * np.std(rates, axis=0) / np.sqrt(150)).all()
+    assert np.mean(rates) > 0.05  # nor is everything undecided
+
+
+def test_a_label_with_too_few_answers_is_never_decided_and_named():
+    z, y = drawn(300, seed=1, unknown=0.0)
+    y[5:, 2] = -1
+    d = decal.MultiLabelDecalibrator().fit(*drawn(), classes=NAMES)
+    message = "1 of 4 labels have too few answers for miss = 0.1 and are never decided: bird with 5"
+    with pytest.warns(decal.FitWarning, match=message):
+        choice = decal.choose(d, z, y, miss=0.1)
+    certain = np.array([[0.0, np.inf, np.inf, -np.inf]])
+    sets = choice.predict(np.vstack([NEW, certain]))
+    assert (sets.lower[:, 2] == 0).all()
+    assert (sets.upper[:, 2] == 1).all()
+    assert (sets.decide()[:, [0, 1, 3]] >= 0).any(axis=0).all()
+    assert "(5 are too few, never decided)" in repr(choice)
+    sure = np.full_like(z, np.inf)
+    contradicted = decal.choose(d, sure, np.zeros_like(y), miss=0.1)
+    assert (contradicted.decide(sure) == -1).all()
+    assert "no positive alpha will do, never decided" in repr(contradicted)
+
+
+def test_the_promise_of_every_label_stays_with_the_model(tmp_path):
+    z, y = drawn(300, seed=1)
+    choice = decal.choose(
+        decal.MultiLabelDecalibrator().fit(*drawn(), classes=NAMES), z, y, miss=0.1
+    )
+    model = choice.promised()
+    model.save(tmp_path / "labels.npz")
+    loaded = decal.load(tmp_path / "labels.npz")
+    said = "For every label, the wrong answer is decided for at most 1 new input in 10; guaranteed"
+    assert str(model.promise) == str(loaded.promise) == f"{said}, by 300 rows."
+    assert said in " ".join(repr(loaded).split())
+    for one in (model, loaded):
+        found = one.predict(NEW)
+        np.testing.assert_array_equal(found.lower, choice.predict(NEW).lower)
+        assert (found.width() <= one.predict(NEW, alpha=choice.alpha).width() + 1e-15).all()
+    assert model.partial_fit(z, y).promise is None
+    with pytest.raises(ValueError, match=r"per label. Report a label: decal.Report.of\(model.pred"):
+        loaded.report(NEW)
+    assert set(decal.Report.of(loaded.predict(NEW).label("cat")).prediction) == {"yes", "no"}

@@ -88,6 +88,15 @@ def test_a_head_takes_any_alpha(alpha, box, tmp_path):
     assert difference(bounds(path, z), d.predict(z, alpha=alpha)) < EXACT
 
 
+@pytest.mark.parametrize("asked", [{"miss": 0.1}, {"miss": 0.1, "per": "class"}, {"hold": 0.4}])
+def test_a_head_of_a_promise_has_its_alpha(asked, tmp_path):
+    z, y = drawn(600)
+    d = decal.decalibrate(z, y, **asked)
+    path = decal_onnx.export_head(d, tmp_path / "head.onnx", dtype="float64")
+    new = drawn(seed=1)[0]
+    assert difference(bounds(path, new), d.predict(new, alpha=d.alpha)) < PEAK
+
+
 @pytest.mark.parametrize("floor", [None, 0.0, 0.01])
 def test_a_head_of_probabilities_takes_probabilities(floor, tmp_path):
     z, y = drawn()

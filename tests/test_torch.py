@@ -599,6 +599,50 @@ def test_streaming_a_loader_equals_fitting_on_all_logits(directions, reference, 
     assert d.classes == tuple("abcdef")
 
 
+@pytest.mark.parametrize(
+    "wish", [{"miss": 0.1}, {"miss": 0.1, "per": "class"}, {"width": 0.3}, {"hold": 0.4}], ids=str
+)
+def test_a_loader_grants_wishes_as_arrays_do(wish):
+    z, y = drawn(600)
+    loader = DataLoader(TensorDataset(torch.tensor(z), torch.tensor(y)), batch_size=32)
+    d = decalibrate_model(torch.nn.Identity(), loader, classes=list("abcdef"), seed=2, **wish)
+    expected = decal.decalibrate(z, y, classes=list("abcdef"), seed=2, **wish)
+    assert d.promise == expected.promise
+    assert d.alpha == expected.alpha
+    new = drawn(seed=3)[0]
+    assert d.predict(new).possible() == expected.predict(new).possible()
+
+
+@pytest.mark.parametrize("by", [None, "class", "group"])
+def test_a_head_keeps_the_promise_of_its_decalibrator(by):
+    z, y = drawn(900)
+    groups = np.where(z[:, 0] > 0, "up", "down")
+    asked = {None: {}, "class": {"per": "class"}, "group": {"groups": groups}}[by]
+    d = decal.decalibrate(z, y, miss=0.1, **asked)
+    new, truth = drawn(2000, seed=4)
+    lower, upper = CredalHead(d)(torch.tensor(new))
+    assert difference((lower, upper), d.predict(new, alpha=d.alpha)) < 1e-12
+    kept = decal.IntervalCredalSet(lower, upper).decide("e_admissible")
+    inside = kept[np.arange(2000), truth]
+    assert inside.mean() > 0.8
+    if by != "class":  # whose possible classes go by alphas of their own
+        asked = {} if by is None else {"groups": np.where(new[:, 0] > 0, "up", "down")}
+        assert (d.predict(new, **asked).decide("e_admissible") <= kept).all()
+
+
+def test_a_model_does_not_run_without_exactly_one_wish(net, batches):
+    def unwilling(_):
+        raise AssertionError
+
+    for wishes in ({}, {"alpha": 0.9, "hold": 0.5}):
+        with pytest.raises(ValueError, match="one of alpha, miss, width, hold must be given"):
+            decalibrate_model(unwilling, batches, **wishes)
+    with pytest.raises(TypeError, match="must be given arguments that it has: got groups"):
+        decalibrate_model(unwilling, batches, miss=0.1, groups=[0] * 103)
+    with pytest.raises(ValueError, match="per must go with miss: got alpha"):
+        decalibrate_model(net, batches, alpha=0.9, per="class")
+
+
 # Networks that end in Softmax
 
 

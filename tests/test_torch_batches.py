@@ -1,6 +1,7 @@
 """Running models over loaders: modes, devices, batches of all kinds, a bar, and refusals."""
 
 import sys
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -158,7 +159,7 @@ def test_refusals_say_what_came(model, loader, message):
 )
 def test_inputs_that_the_model_does_not_take_are_described(inputs, message, net):
     loader = [(X, Y), (inputs, Y)]
-    for learn in (collect_logits, decalibrate_model):
+    for learn in (collect_logits, partial(decalibrate_model, alpha=0.9)):
         with pytest.raises(TypeError, match=f"model must take the inputs.*{message}") as caught:
             learn(net, loader)
         assert caught.value.__cause__ is not None

@@ -283,6 +283,17 @@ def test_images_and_arrays_give_the_same_credal_sets(saved, pictures):
     np.testing.assert_allclose(by_name.shifts().lower, fitted.shifts().lower, atol=1e-6)
 
 
+def test_images_grant_wishes(saved, pictures):
+    classifier = load(saved)
+    images, labels = pictures * 9, np.arange(63) % 4
+    d = classifier.decalibrate(images, labels, miss=0.2)
+    assert d.promise.rows == 63
+    expected = decal.decalibrate(classifier.logits(images), labels, miss=0.2, classes=LABELS)
+    assert d.alpha == pytest.approx(expected.alpha)
+    kept = classifier.predict_credal(d, images).possible()
+    assert np.mean([LABELS[y] not in k for y, k in zip(labels, kept, strict=True)]) <= 0.2
+
+
 def test_a_class_unseen_in_calibration_has_no_lower_end(clip_folder, pictures):
     classifier = ZeroShotClassifier.from_pretrained(clip_folder, LABELS)
     d = classifier.decalibrate(

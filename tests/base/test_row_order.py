@@ -152,7 +152,7 @@ CASES = {
         "weights",
     ),
     "llm.decalibrate": (
-        lambda w, x: decalibrate_answers(w.masses(), x),
+        lambda w, x: decalibrate_answers(w.masses(), x, alpha=0.8),
         lambda w: pd.Series(np.array(NAMES)[Y], index=[str(name) for name in w.index]),
     ),
     # sets
@@ -407,12 +407,12 @@ def test_two_batches_of_answers_with_their_ids_in_another_order_agree():
 def test_labels_of_answers_may_be_a_mapping_by_id():
     w = World(INDEXES["names"])
     by_id = dict(zip(w.index[::-1], np.array(NAMES)[Y[::-1]], strict=True))
-    found = decalibrate_answers(w.masses(), by_id)
-    expected = decalibrate_answers(w.masses(), np.array(NAMES)[Y])
+    found = decalibrate_answers(w.masses(), by_id, alpha=0.8)
+    expected = decalibrate_answers(w.masses(), np.array(NAMES)[Y], alpha=0.8)
     np.testing.assert_array_equal(found.shifts().upper, expected.shifts().upper)
     del by_id["P-7"]
     with pytest.raises(ValueError, match="labels must name each of the 50 answers.*got no P-7"):
-        decalibrate_answers(w.masses(), by_id)
+        decalibrate_answers(w.masses(), by_id, alpha=0.8)
 
 
 def test_texts_and_labels_of_a_pretrained_model_must_be_in_one_order():

@@ -754,13 +754,18 @@ def test_what_is_no_alpha_is_told_in_one_short_line(alpha):
     assert len(str(refused.value)) < 120
 
 
-@pytest.mark.parametrize("per", [None, "class"])
-def test_a_model_of_several_labels_is_told_to_use_a_decalibrator_per_label(per):
+def test_a_model_of_several_labels_grants_miss_and_width_and_says_so():
     rng = np.random.default_rng(0)
     z = rng.normal(size=(60, 3))
     y = (z + rng.normal(size=z.shape) > 0).astype(int)
     model = decal.MultiLabelDecalibrator(0.9).fit(z, y)
-    with pytest.raises(
-        ValueError, match="got a MultiLabelDecalibrator.*Fit a Decalibrator per label"
-    ):
-        decal.choose(model, z, y, miss=0.1, per=per)
+    for refused in ({"hold": 0.5}, {"coverage": 0.5, "distributions": z}):
+        with pytest.raises(
+            ValueError, match="got a MultiLabelDecalibrator.*Fit a Decalibrator per label"
+        ):
+            decal.choose(model, z, y, **refused)
+    for option in ({"per": "class"}, {"groups": np.zeros(60, dtype=int)}):
+        with pytest.raises(ValueError, match="must be left out, as every label has a promise"):
+            decal.choose(model, z, y, miss=0.1, **option)
+    wide = decal.choose(model, z, width=0.3).promised().predict(z)
+    assert wide.width().mean() == pytest.approx(0.3, abs=1e-5)

@@ -727,3 +727,15 @@ def test_an_endpoint_with_no_weight_and_no_known_slack_is_not_a_warning():
     found = model.predict(queries)
     assert (found.lower_outer <= found.lower).all()
     assert (found.upper <= found.upper_outer).all()
+
+
+def test_a_coupled_model_grants_a_miss_rate_and_reports_it():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(160, 3))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    d = CoupledDecalibrator(0.9, likelihood="mean").fit(z[:80], y[:80])
+    model = decal.choose(d, z[80:], y[80:], miss=0.2).promised()
+    possible = model.predict(z[80:]).possible()
+    misses = sum(label not in kept for label, kept in zip(y[80:], possible, strict=True))
+    assert (misses + 1) / 81 <= 0.2
+    assert model.report(z[:3]).promise == str(model.promise)

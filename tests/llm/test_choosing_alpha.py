@@ -115,11 +115,11 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
     p, ids = [0.9, 0.2, 0.8, 0.1], ["q0", "q1", "q2", "q3"]
     masses = label_masses(named(ids, p), Verbaliser(["Yes", "No"], space=False))
     labels = pd.Series(["Yes", "No", "Yes", "No"], index=ids)
-    d = decalibrate_masses(masses, labels, unlisted="bounds")
+    d = decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds")
     shuffled = labels.loc[["q3", "q0", "q1", "q2"]]
     message = "labels must be in the order of .*'q3' in row 0, where .* 'q0'"
     for ask in (
-        lambda y: decalibrate_masses(masses, y, unlisted="bounds"),
+        lambda y: decalibrate_masses(masses, y, alpha=0.8, unlisted="bounds"),
         lambda y: decal.choose(d, masses, y, miss=0.5),
         lambda y: plausibility(d, masses, labels=y),
     ):
@@ -127,16 +127,17 @@ def test_labels_of_the_same_ids_in_another_order_are_refused():
             ask(shuffled)
         ask(shuffled.loc[list(masses.names)])
         ask(labels.reset_index(drop=True))  # without ids they go by position
+    labels = pd.Series(["No"] * 5, index=["more", *ids])
     with pytest.raises(
         ValueError, match="got 5 labels, and 'more' in row 0, where .*Reorder them with labels.loc"
     ):
-        decalibrate_masses(masses, pd.Series(["No"] * 5, index=["more", *ids]), unlisted="bounds")
+        decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds")
 
 
 def test_ids_that_number_rows_are_compared_with_the_numbers_of_labels():
     masses = label_masses(named(["1", "0"], [0.9, 0.2]), Verbaliser(["Yes", "No"], space=False))
     with pytest.raises(ValueError, match="and '0' in row 0, where the answers have '1'"):
-        decalibrate_masses(masses, pd.Series(["No", "Yes"]), unlisted="bounds")
+        decalibrate_masses(masses, pd.Series(["No", "Yes"]), alpha=0.8, unlisted="bounds")
 
 
 def test_predict_of_a_model_takes_label_masses_and_keeps_their_names(fitted):
@@ -147,3 +148,74 @@ def test_predict_of_a_model_takes_label_masses_and_keeps_their_names(fitted):
         np.testing.assert_array_equal(found.lower, expected.lower)
         np.testing.assert_array_equal(found.upper, expected.upper)
     assert fitted.predict(masses, ids=list("pqrst")).index["row"].tolist() == list("pqrst")
+
+
+# Wishes of lists of tokens
+
+
+@pytest.mark.parametrize("n", [30, 200])
+def test_a_wish_is_granted_for_lists_of_tokens(n):
+    rng = np.random.default_rng(4)
+    share = []
+    for _ in range(40):
+        z, labels = drawn(rng, n + 50)
+        masses = vocabulary_masses(z, TOKENS, ABC, top=6)
+        d = decalibrate_masses(masses[:n], labels[:n], miss=0.2, unlisted="bounds")
+        share.append(missed(d, masses[n:], labels[n:], d.alpha).mean())
+    assert np.mean(share) <= 0.2 + 2 * np.std(share) / np.sqrt(len(share))
+    assert np.mean(share) > 0.02  # nor is everything kept
+    assert d.promise.rows == (30 if n == 30 else 140)
+    assert d.reference == "model"
+
+
+@pytest.mark.parametrize("wish", ["class", "group", "width"])
+def test_wishes_by_class_or_group_and_of_width_are_granted_for_lists(wish, tmp_path):
+    z, labels = drawn(np.random.default_rng(5), 500)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=6)
+    groups = None if wish != "group" else np.where(masses.middle[:, 0] > -2, "sure", "other")
+    asked = {"miss": 0.2, "per": wish} if wish == "class" else {"miss": 0.2, "groups": groups}
+    asked = {"width": 0.7} if wish == "width" else asked
+    d = decalibrate_masses(masses, labels, unlisted="bounds", **asked)
+    d.save(tmp_path / "answers.npz")
+    sets = predict(decal.load(tmp_path / "answers.npz"), masses, groups=groups)
+    if wish == "width":
+        assert (sets.upper - sets.lower).mean() == pytest.approx(0.7, abs=1e-5)
+        return
+    possible = sets.possible()
+    inside = np.array([ABC.classes[y] in kept for y, kept in zip(labels, possible, strict=True)])
+    for part in np.unique(labels if wish == "class" else groups):
+        rows = (labels if wish == "class" else groups) == part
+        assert (~inside[rows]).mean() <= 0.25  # two standard errors of a hundred rows
+    level = {k: float(a) for k, a in d.promise.levels.items()}
+    assert len(level) == (3 if wish == "class" else 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"hold": 0.5}, "logits must be a matrix of all classes for hold: got LabelMasses, which"),
+        ({"miss": 0.1, "reference": "auto"}, "reference must be 'model' for unlisted='bounds'"),
+        ({"miss": 0.1, "directions": ("temperature",)}, "class shifts or local sets for unlisted"),
+        ({"miss": 0.1, "sample_weight": np.ones(200)}, "sample_weight must be left out for unlis"),
+        ({"miss": 0.001}, "miss must be at least 0.005 with 200 rows: got 0.001"),
+        ({"miss": 0.1, "alpha": 0.9}, "must be given: got alpha and miss"),
+        ({}, "one of alpha, miss, width, hold must be given: got none"),
+    ],
+)
+def test_wishes_that_lists_cannot_grant_are_refused_in_a_sentence(settings, message):
+    z, labels = drawn(np.random.default_rng(6), 200)
+    masses = vocabulary_masses(z, TOKENS, ABC, top=6)
+    with pytest.raises(ValueError, match=message):
+        decalibrate_masses(masses, labels, unlisted="bounds", **settings)
+
+
+def test_known_masses_grant_wishes_as_logits_do(fitted):
+    z, labels = drawn(np.random.default_rng(7), 300)
+    masses = vocabulary_masses(z, TOKENS, ABC)
+    found = decalibrate_masses(masses, labels, miss=0.1, seed=3)
+    expected = decal.decalibrate(z[:, :3], labels, miss=0.1, seed=3, classes=ABC.classes)
+    assert found.promise == expected.promise
+    assert found.alpha == pytest.approx(expected.alpha, rel=1e-6)
+    assert predict(found, masses[:20]).possible() == expected.predict(z[:20, :3]).possible()
+    with pytest.raises(ValueError, match="decal.llm.decalibrate and decal.llm.predict"):
+        fitted.partial_fit(masses, labels)

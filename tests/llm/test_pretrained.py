@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import decal
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
@@ -82,3 +84,28 @@ def test_without_the_hub_the_message_says_what_to_download_and_where_to_put_it(t
 def test_a_path_to_nowhere_is_named():
     with pytest.raises(FileNotFoundError, match="'/no/such/place', which is no folder here"):
         TextClassifier.from_pretrained("/no/such/place")
+
+
+def test_a_classifier_takes_the_wishes_of_decalibrate():
+    rng = np.random.default_rng(0)
+    z = 2 * rng.normal(size=(300, 2)).astype(np.float32)
+    labels = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    groups = np.where(z[:, 0] > 0, "up", "down")
+    for wish in ({"alpha": 0.9}, {"miss": 0.1, "per": "class"}, {"hold": 0.4}, {"width": 0.3}):
+        fitted = Echo().decalibrate(z, labels, **wish)
+        expected = decal.decalibrate(z, labels, classes=Echo.classes, **wish)
+        assert fitted.promise == expected.promise
+        assert fitted.alpha == expected.alpha
+    by_group = Echo().decalibrate(z, labels, miss=0.1, groups=groups)
+    credal = Echo().predict_credal(by_group, z, groups=groups)
+    assert credal.possible() == by_group.predict(z, groups=groups).possible()
+
+
+def test_a_classifier_does_not_run_without_exactly_one_wish():
+    class Unwilling(Echo):
+        def logits(self, *_, **__):
+            raise AssertionError
+
+    for wishes in ({}, {"alpha": 0.9, "miss": 0.1}):
+        with pytest.raises(ValueError, match="one of alpha, miss, width, hold must be given"):
+            Unwilling().decalibrate([[0.0, 1.0]], [0], **wishes)

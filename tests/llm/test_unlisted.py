@@ -56,7 +56,7 @@ def test_missing_tokens_are_refused_unless_the_caller_says_what_to_do():
     p, labels = labelled(np.random.default_rng(0))
     masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
     with pytest.raises(ValueError, match="masses must be known exactly for logits: got 2"):
-        decalibrate_masses(masses, labels)
+        decalibrate_masses(masses, labels, alpha=0.8)
     even = decalibrate_masses(masses, labels, alpha=0.8, unlisted="even", vocabulary=8)
     expected = decal.decalibrate(masses.logits("even", vocabulary=8), labels, alpha=0.8)
     np.testing.assert_allclose(even.shifts().upper, expected.shifts().upper)
@@ -133,7 +133,7 @@ def test_what_was_learnt_from_intervals_is_saved_and_predicts_the_same(tmp_path,
 def test_damaged_intervals_of_a_file_are_refused(tmp_path, name, change):
     p, labels = labelled(np.random.default_rng(3), n=60)
     masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
-    decalibrate_masses(masses, labels, unlisted="bounds").save(tmp_path / "model.npz")
+    decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds").save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as file:
         arrays = dict(file)
     write_sealed(tmp_path / "model.npz", arrays | {name: change(arrays[name])})
@@ -174,7 +174,7 @@ def extreme_margins(masses, k, side):
 def test_gains_of_intervals_are_refused_in_words():
     p, labels = labelled(np.random.default_rng(3))
     masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
-    d = decalibrate_masses(masses, labels, unlisted="bounds")
+    d = decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds")
     with pytest.raises(ValueError, match="gains must be of known logits: got a model that learnt"):
         d.gains("class", [0.1])
     assert "3 classes" in repr(d.explore(np.log(p[:5, :3])))
@@ -191,7 +191,7 @@ def test_what_needs_logits_is_refused(settings, message):
     p, labels = labelled(np.random.default_rng(0))
     masses = vocabulary_masses(np.log(p), TOKENS, ABC, top=3)
     with pytest.raises(ValueError, match=message):
-        decalibrate_masses(masses, labels, unlisted="bounds", **settings)
+        decalibrate_masses(masses, labels, alpha=0.8, unlisted="bounds", **settings)
 
 
 def test_masses_are_no_logits_and_say_what_takes_them():

@@ -267,3 +267,15 @@ def test_frames_names_and_probabilities_go_through_the_gate():
     p = np.exp(z - z.max(axis=1, keepdims=True))
     with pytest.warns(decal.InputWarning, match="must be logits"):
         decal.LabelShift().fit(p / p.sum(axis=1, keepdims=True), y)
+
+
+def test_it_takes_no_wishes_and_says_so_and_reports(shift):
+    z, y = draw(50, [0.1, 0.3, 0.6], np.random.default_rng(1))
+    for wish in ({"miss": 0.1}, {"width": 0.1}, {"hold": 0.5}):
+        message = f"model must have an alpha, to grant {next(iter(wish))}: got a LabelShift, whose"
+        with pytest.raises(ValueError, match=message):
+            decal.choose(shift, z, y, **wish)
+    report = shift.report(z, check=0.1)
+    assert set(report.prediction) <= {"a", "b", "c"}
+    assert report.check.sum() == 5
+    assert report.promise == ""

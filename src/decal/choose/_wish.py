@@ -18,7 +18,7 @@ import numpy as np
 
 from decal._base.confidences import Confidences
 from decal._base.errors import DecalWarning, InputError
-from decal._base.numerics import Indices
+from decal._base.numerics import Array, Indices
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
 from decal.choose._choosing import choose
@@ -174,7 +174,7 @@ class Wish:
         if len(present) < 2:
             name = rows.classes[present[0]] if rows.classes else f"class {present[0]}"
             raise InputError("labels", "be of two classes or more for a wish", f"only {name}")
-        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
+        confidences = Confidences.of(plain_logits(rows), rows.labels, rows.weights)
         confidences.warn_of_other_order(rows.shape[1])
         if self.name == "width":
             model = self._kinds()[0].fit(rows, self._fixed)
@@ -307,8 +307,7 @@ class Wish:
             kept = sets.decide(promise.rule) if sets.kept is None else sets.kept
             size = kept.sum(axis=1)
             costs |= {"kept": float(size.mean()), "single": float((size == 1).mean())}
-            plain = getattr(some.logits, "middle", some.logits)  # of masses, those halfway
-            costs |= plain_sizes(plain, some.labels, self.target)
+            costs |= plain_sizes(plain_logits(some), some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
         if choice.alpha == 1:
@@ -322,3 +321,9 @@ class Wish:
             notes.append("weights counted where sets were fitted, and not here")
         promise = replace(promise, notes=tuple(notes), costs=costs)
         return model.with_promise(replace(choice, promise=promise))
+
+
+def plain_logits(rows: Rows) -> Array:
+    """(n, K) logits; of `decal.llm.LabelMasses`, those halfway."""
+    logits: Array = getattr(rows.logits, "middle", rows.logits)
+    return logits
