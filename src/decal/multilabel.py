@@ -174,7 +174,15 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         names = [direction.name for direction in self.directions]
         if name not in names:
             raise InputError("directions", f"include {name!r}", ", ".join(names))
-        return self._solved(self.fitted, self.level(alpha))[names.index(name)]
+        return self._solved(self.fitted, self._levels(alpha))[names.index(name)]
+
+    def _levels(self, alpha: Any) -> float | Array:
+        """One level; or (L,) as given, or as promised by default, one for every label."""
+        if isinstance(alpha, np.ndarray):
+            return alpha
+        if alpha is None and self.promise is not None and self.promise.per == "label":
+            return np.array(list(self.promise.levels.values()))
+        return self.level(alpha)
 
     def _solved(self, learnt: LabelEvidence, alpha: float | Array) -> tuple[Endpoints, ...]:
         """The endpoints of every direction, solved for once: (L,) each."""
@@ -198,10 +206,12 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
 
         With an array (L,) every label has an alpha of its own, and gets [0, 1] where that is 0.
         """
-        fitted, of_each = self.fitted, isinstance(alpha, np.ndarray)
-        z, steps = rows.logits, self._solved(fitted, alpha if of_each else self.level(alpha))
+        fitted, levels = self.fitted, self._levels(alpha)
+        z, steps = rows.logits, self._solved(fitted, levels)
         low, high, point = np.empty((3, *z.shape))
-        unknown = (fitted.weight == 0) | (of_each & (alpha == 0))
+        unknown = fitted.weight == 0
+        if isinstance(levels, np.ndarray):
+            unknown = unknown | (levels == 0)
 
         def block(some: slice) -> None:
             r = fitted.recentered(z[some].astype(np.float64))

@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 from decal._base.markup import table
 from decal._base.numerics import Array
 from decal._base.row_checks import check_groups
-from decal.choose._plausibility import Indices, Mask, Predictor, kept_classes
+from decal.choose._plausibility import Indices, Predictor, kept_classes
 from decal.credal import CredalSet
 from decal.model import Model, promised_sets, read_inputs
 from decal.promise import SIDES, Promise, rows_text
@@ -86,7 +87,7 @@ class Choice:
         sets: CredalSet = promised_sets(self.model, rows, self.alpha, self.promise, groups)
         return sets
 
-    def decide(self, logits: Any, *, groups: Any = None) -> Mask:
+    def decide(self, logits: Any, *, groups: Any = None) -> NDArray[Any]:
         """(n, K) the classes kept for (n, K) logits, by (n,) groups; for a choice of `miss`.
 
         Of labels that do not exclude each other, the answers: 1 yes, 0 no, -1 undecided.
@@ -97,9 +98,10 @@ class Choice:
         kind, rule = self.promise.kind, self.promise.rule
         if kind != "miss":
             raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
-        sets = self.predict(logits, groups=groups)
+        sets: Any = self.predict(logits, groups=groups)
         if self.promise.per == "label":
-            return sets.decide()
+            answers: NDArray[Any] = sets.decide()
+            return answers
         return kept_classes(sets, rule) if sets.kept is None else sets.kept
 
     def promised(self) -> Model[Any]:

@@ -85,7 +85,7 @@ class PretrainedClassifier(ABC):
         require_same_order(inputs=inputs, labels=labels)
         front = f"{type(self).__name__}.decalibrate"
         check_keywords(settings, front, type(self).decalibrate, decalibrate, Decalibrator)
-        wish = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
+        wish: dict[str, Any] = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
         one_wish(**wish)  # or the model would run for nothing
         logits = self.logits(inputs, batch_size=batch_size, progress=progress)
         return decalibrate(logits, labels, classes=self.classes, **wish, **settings)

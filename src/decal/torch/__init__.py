@@ -106,7 +106,7 @@ def decalibrate_model(
     Decalibrator(alpha=0.9, likelihood='mean', reference='model', box='joint'), fitted on 3 ...
     """
     check_keywords(settings, "decal.torch.decalibrate_model", decalibrate_model, Decalibrator)
-    wish = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
+    wish: dict[str, Any] = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
     one_wish(**wish)  # or the model would run for nothing
     decalibrator = Decalibrator(0.5 if alpha is None else alpha, **settings)
     names = None if classes is None else tuple(classes)
