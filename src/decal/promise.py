@@ -111,10 +111,11 @@ class Promise:
     def alphas(self, groups: Any, rows: int) -> Array:
         """(n,) the alpha of every input, by (n,) groups that an alpha was chosen for."""
         if groups is None:
-            fact, remedy = "None", f"Pass groups=, of {listing([*map(str, self.levels)])}."
-            raise InputError("groups", "be given, as alpha was chosen by groups", fact, remedy)
+            remedy = "Pass groups=", f", of {listing([*map(str, self.levels)])}."
+            raise InputError("groups", "be given, as alpha was chosen by groups", "none", remedy)
         found, which = np.unique(check_groups(groups, rows), return_inverse=True)
-        unknown = [group for group in found.tolist() if group not in self.levels]
+        levels = {str(name): alpha for name, alpha in self.levels.items()}  # files hold text
+        unknown = [group for group in found.tolist() if str(group) not in levels]
         if unknown:
             raise InputError(
                 "groups",
@@ -122,7 +123,7 @@ class Promise:
                 f"{unknown[0]!r}",
                 "Predict such inputs with alpha=0, or choose again with examples of them.",
             )
-        return np.array([self.levels[group] for group in found.tolist()])[which]
+        return np.array([levels[str(group)] for group in found.tolist()])[which]
 
     def kept(self, decide: Any, shape: tuple[int, int]) -> Mask:
         """(n, K) whether class k is kept at its own alpha; `decide` says what one alpha keeps.

@@ -15,13 +15,13 @@ import typer
 import decal
 from decal.cli import plugins
 from decal.cli.choose import CHOOSE_EXAMPLES, choose
-from decal.cli.decide import DECIDE_EXAMPLES, decide
 from decal.cli.demo import DEMO_EXAMPLES, demo
 from decal.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal.cli.explore import EXPLORE_EXAMPLES, explore
 from decal.cli.export import EXPORT_EXAMPLES, export
 from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
 from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
+from decal.cli.report import REPORT_EXAMPLES, report
 from decal.cli.shift import SHIFT_EXAMPLES, shift
 from decal.cli.terminal import messages, output, progress_bar, say, told
 from decal.cli.triage import TRIAGE_EXAMPLES, triage
@@ -116,16 +116,16 @@ def _decal(
     """Credal predictions from any classifier's logits.
 
     Start with [bold]decal demo[/]. With logits of your own: [bold]decal fit[/] learns from labelled
-    ones how far they may move, [bold]decal predict[/] turns new ones into probability intervals.
+    ones and grants a wish, [bold]decal report[/] says what is possible for new ones.
     """
 
 
 EXAMPLES: dict[Callable[..., None], str] = {
     fit: FIT_EXAMPLES,
+    report: REPORT_EXAMPLES,
     predict: PREDICT_EXAMPLES,
     evaluate: EVALUATE_EXAMPLES,
     choose: CHOOSE_EXAMPLES,
-    decide: DECIDE_EXAMPLES,
     triage: TRIAGE_EXAMPLES,
     recalibrate: RECALIBRATE_EXAMPLES,
     shift: SHIFT_EXAMPLES,

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import decal
 from decal._base.errors import InputError
 from decal._base.settings import check_choice
-from decal.choose import PER_CLASS, Choice
+from decal.choose import Choice
 from decal.cli import options
 from decal.cli.options import option
 from decal.cli.run import all_rows
-from decal.cli.terminal import output, progress_bar, say
+from decal.cli.terminal import in_options, output, progress_bar, say
 from decal.credal import SET_RULES
 from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
@@ -34,7 +34,7 @@ The sets of new inputs hold the whole true distribution at least so often, guara
 new inputs do, with this probability.
     [bold]Output[/]
     The number alone on standard output, what it promises on standard error. With -o also a file: \
-.npz is the same model with this alpha as its default, .csv and .parquet hold the choice.
+.npz is the model with this alpha and its promise, .csv and .parquet hold the choice.
     """
 
 
@@ -42,19 +42,16 @@ new inputs do, with this probability.
 def choose(
     model: options.ModelArgument,
     logits: options.LogitsArgument,
-    miss: Annotated[
-        float | None, option("Accepted share of labels missed, 0 to 1.", "SHARE")
-    ] = None,
-    width: Annotated[float | None, option("Wanted mean width, 0 to 1.", "WIDTH")] = None,
-    hold: Annotated[
-        float | None, option("Wanted share of true distributions held, 0 to 1.", "SHARE")
-    ] = None,
+    miss: options.MissOption = None,
+    width: options.WidthOption = None,
+    hold: options.HoldOption = None,
     coverage: Annotated[
         float | None, option("Wanted share of known distributions inside, 0 to 1.", "SHARE")
     ] = None,
     guaranteed: Annotated[
         bool, option("With --coverage: of new inputs, not of these.", None, "--guaranteed")
     ] = False,
+    per: options.PerOption = None,
     rule: Annotated[
         str, options.rule_option("With --miss, the classes that a set keeps")
     ] = "e_admissible",
@@ -65,7 +62,7 @@ def choose(
     out: Annotated[
         Path | None,
         options.output_option(
-            "Also write the model with this alpha, .npz; or the choice, .csv or .parquet."
+            "Also write the model with this promise, .npz; or the choice, .csv or .parquet."
         ),
     ] = None,
     labels: options.LabelsOption = None,
@@ -79,12 +76,7 @@ def choose(
     Name one wish. Take inputs that the model was not fitted on.
     """
     wishes: dict[str, Any] = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
-    given = [name for name, target in wishes.items() if target is not None]
-    if len(given) != 1:
-        got = " and ".join(f"--{name}" for name in given) or "none"
-        listed = ", ".join(f"--{name}" for name in wishes)
-        raise InputError("the wish", f"be one of {listed}", got)
-    (wish,) = given
+    wish = options.one_wish(**wishes)
     _require_wish("guaranteed", guaranteed, wish, "coverage")
     _require_wish("confidence", confidence is not None, wish, "hold")
     check_choice(rule, "rule", SET_RULES)
@@ -105,23 +97,24 @@ def choose(
         **reading.meaning(fitted),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    data = all_rows(folder, layout)
+    data, groups = reading.grouped(all_rows(folder, layout))
     with progress_bar("Choosing"):
         choice = decal.choose(
             fitted,
             data,
             **wishes,
+            per=per,
+            groups=groups,
             rule=rule,
             distributions=data.truth if wish == "coverage" else None,
             guaranteed=guaranteed,
             confidence=confidence,
             seed=seed,
         )
-    said = str(choice).replace(PER_CLASS, "the guarantee is for all classes together")
-    say(said, style="yellow" if choice.promise.notes else "green")
+    say(in_options(str(choice)), style="yellow" if choice.promise.notes else "green")
     output.print(repr(choice.alpha), highlight=False)
     if out is not None:
-        _write(out, fitted, choice)
+        _write(out, choice)
         say(f"Wrote {out}", style="green")
 
 
@@ -137,9 +130,9 @@ def _require_local(model: decal.Decalibrator) -> None:
         raise InputError("model", "have local sets with a positive mix for --hold", fact, remedy)
 
 
-def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:
+def _write(out: Path, choice: Choice) -> None:
     if out.suffix.lower() == ".npz":
-        model.with_settings(alpha=choice.alpha).save(out)
+        choice.promised().save(out)
         return
     promise = choice.promise
     found = {
@@ -149,6 +142,6 @@ def _write(out: Path, model: decal.Decalibrator, choice: Choice) -> None:
         "achieved": choice.achieved,
         "rows": promise.rows,
         "promise": str(promise),
-        "notes": "; ".join(promise.notes),
+        "notes": in_options("; ".join(promise.notes)),
     }
     write_columns(out, {name: [value] for name, value in found.items()})

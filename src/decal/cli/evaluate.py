@@ -42,7 +42,7 @@ that --rule keeps, and the mean number of classes in it
     """
 
 
-@options.with_reading("weights_key")
+@options.with_reading("groups", "weights_key")
 def evaluate(
     model: options.ModelArgument,
     logits: options.FilesArgument,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,11 +12,10 @@ import numpy as np
 
 import decal
 from decal._base.errors import InputError, Words, listing
-from decal._base.settings import DEFAULT_ALPHA, check_alpha
 from decal.cli import options
 from decal.cli.options import option
-from decal.cli.run import Predictions, all_rows, check_intervals, list_skipped, watched
-from decal.cli.terminal import output, say, table
+from decal.cli.run import Asked, Predictions, all_rows, check_intervals, list_skipped, watched
+from decal.cli.terminal import in_options, output, say, table
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
@@ -23,14 +24,29 @@ from decal.model import NewInputs
 
 CLASSES_SHOWN = 20
 
+FIRST_WISH = (
+    "Say how often the true label may be missed, for example --miss 0.1; or the level of the "
+    "published method, --alpha 0.8."
+)
+LARGE_REMEDY = "Fit it with --alpha 0.8, and let decal choose grant the wish on held-out rows."
+
 FIT_EXAMPLES = """[bold]Examples[/]
-    decal fit validation.npz -o model.npz
-    decal fit logits.npy --labels labels.npy -o model.npz --alpha 0.9
-    decal fit scores.csv --label-column species --probabilities -o model.npz
-    decal fit frame.csv --columns cat,dog,eel -o model.npz
-    decal fit all.npz --logits-key train_logits --labels-key train_labels -o model.npz
-    decal fit parquet_files/ --labels-key label -o model.npz
-    [bold]Interrupted?[/] Run the same command again: it continues from MODEL.checkpoint.
+    decal fit validation.csv --miss 0.1 -o model.npz
+    decal fit validation.csv --miss 0.1 --per class -o model.npz
+    decal fit scores.csv --label-column species --probabilities --miss 0.05 -o model.npz
+    decal fit all.npz --logits-key z --labels-key y --hold 0.8 -o model.npz
+    decal fit parquet_files/ --labels-key label --alpha 0.9 -o model.npz
+    [bold]One wish, or a level[/]
+    --miss: the true label of a new input is outside its possible classes at most so often, \
+guaranteed; with --per class for every class, with --groups in every group.
+    --hold: the set of a new input holds the whole true distribution at least so often, \
+guaranteed.
+    --width: intervals of this mean width.
+    --alpha: the published method at this level, which promises nothing. It takes files of any \
+size, and folders, in constant memory; a wish splits the rows, and reads them all. For more than \
+memory holds, fit with --alpha, and let decal choose grant the wish on held-out rows.
+    [bold]Interrupted?[/] With --alpha, run the same command again: it continues from \
+MODEL.checkpoint.
     """
 
 PREDICT_EXAMPLES = """[bold]Examples[/]
@@ -53,26 +69,37 @@ def fit(
     logits: options.FilesArgument,
     model: Annotated[Path, options.output_option("The model file to write, .npz.")],
     labels: options.LabelsOption = None,
+    miss: options.MissOption = None,
+    width: options.WidthOption = None,
+    hold: options.HoldOption = None,
     alpha: Annotated[
-        float, option("Default level for predictions, 0 to 1; smaller is wider.")
-    ] = DEFAULT_ALPHA,
+        float | None, option("No wish, but this level, 0 to 1; smaller is wider.", "LEVEL")
+    ] = None,
+    per: options.PerOption = None,
+    seed: Annotated[int, option("With a wish: splits the rows.", min=0)] = 0,
     likelihood: Annotated[
         str, option("Likelihood ratio per example, or of all data.", "mean|sum")
     ] = "mean",
     reference: Annotated[
-        str,
+        str | None,
         option(
             "Measure from the model as it is, or recentered, half so, or as far as labels say "
             "(loads all data); consensus: for gold labels.",
             "model|best|halfway|auto|consensus",
+            show_default="model; a wish chooses",
         ),
-    ] = "model",
+    ] = None,
     box: Annotated[
         str, option("Intervals over all shifts, or each its own.", "joint|own")
     ] = "joint",
     directions: Annotated[
-        str, option("What may move: class, temperature, local, or several.", "A,B")
-    ] = "class",
+        str | None,
+        option(
+            "What may move: class, temperature, local, or several.",
+            "A,B",
+            show_default="class; a wish chooses",
+        ),
+    ] = None,
     mix: Annotated[
         float,
         option(
@@ -101,21 +128,33 @@ def fit(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Learn from labelled logits how far each class's logit may move.
+    """Learn from labelled logits which classes are possible, for a wish: --miss 0.1.
 
-    Reads in one pass, in constant memory. Labels are class names or column numbers from 0.
+    Take inputs that did not train the classifier. Labels are class names or column numbers from 0.
     """
+    wishes = {"miss": miss, "width": width, "hold": hold, "alpha": alpha}
+    wish = options.one_wish(LARGE_REMEDY if logits.is_dir() else FIRST_WISH, **wishes)
     check_output(model, force=force, formats=(".npz",))
-    fitted = decal.Decalibrator(
-        alpha,
-        likelihood=likelihood,
-        reference=reference,
-        box=box,
-        directions=_directions(directions, mix),
-        probabilities=probabilities,
-        floor=reading.floor,
-    )
-    if reference != "model" and logits.is_dir():
+    given = {"reference": reference, "directions": directions and _directions(directions, mix)}
+    if mix and not directions:
+        raise InputError("mix", "go with --directions local", f"{mix:g} alone")
+    settings: dict[str, Any] = {
+        "likelihood": likelihood,
+        "box": box,
+        "probabilities": probabilities,
+        "floor": reading.floor,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    fitted = decal.Decalibrator(0.5 if alpha is None else alpha, **settings)
+    if wish == "alpha":
+        for name, value in (("per", per), ("groups", reading.groups)):
+            if value is not None:
+                raise InputError(name, "go with --miss or --hold", f"{value} with --alpha")
+    elif logits.is_dir():
+        fact = f"the folder {logits}, whose rows --{wish} would need in memory at once"
+        raise InputError("LOGITS", "be one file for a wish", fact, LARGE_REMEDY)
+    in_memory = wish != "alpha" or fitted.reference != "model"
+    if in_memory and logits.is_dir():
         fact = f"{reference!r}, whose recentering needs all the data in memory at once"
         remedy = "Leave --reference out, or fit one file."
         raise InputError("reference", "be 'model' for a folder", fact, remedy)
@@ -133,11 +172,19 @@ def fit(
         if restart:
             checkpoint.remove()
         faults: dict[str, Words] = {}
-        if reference != "model":
-            data = all_rows(folder)
+        if in_memory:
+            try:
+                data, groups = reading.grouped(all_rows(folder))
+            except MemoryError as error:
+                fact = f"{logits}, which is too large"
+                raise InputError("LOGITS", "fit into memory", fact, LARGE_REMEDY) from error
             counts = np.bincount(data.labels, data.weights, minlength=data.shape[1])
             warning = _about_labels(counts, data.classes, folder, faults)
-            fitted.fit_rows(data)
+            if wish == "alpha":
+                fitted.fit_rows(data)
+            else:
+                asked = {"per": per, "groups": groups, "seed": seed, **settings}
+                fitted = decal.decalibrate(data, data.labels, **wishes, **asked)
         else:
             with watched("Fitting") as monitor:
                 faults = learn(
@@ -152,8 +199,13 @@ def fit(
         fitted.save(model)
         if not faults:
             checkpoint.remove()
-    _print_learnt(fitted)
-    say(f"Wrote {model}: {fitted!r}", style="green")
+    if fitted.promise is None:
+        _print_learnt(fitted)
+    else:
+        for line in fitted.promise.lines():
+            said = textwrap.fill(in_options(line), output.width)
+            output.print(said, highlight=False, markup=False)
+    say(f"Wrote {model}: {repr(fitted).splitlines()[0]}", style="green")
     if warning:
         say(warning, style="bold red")
     if faults:
@@ -185,17 +237,16 @@ def predict(
     """Turn logits into intervals of probabilities, one per input and class."""
     check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
-    level = fitted.alpha if alpha is None else check_alpha(alpha)
+    asked = Asked(fitted, alpha, reading)
     folder = reading.folder(logits, fitted)
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    run = Predictions(
-        lambda rows: fitted.predict_rows(rows, alpha=level), layout, folder, f" at alpha {level:g}"
-    )
+    run = Predictions(partial(asked.sets, possible=False), layout, folder, str(asked))
     if logits.is_dir():
-        origin = {"model": hashlib.sha256(model.read_bytes()).hexdigest(), "alpha": level}
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+        origin = {"model": digest, "alpha": asked.level, "groups": reading.groups}
         run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
     else:
-        run.to_file(out, format_, NewInputs(fitted, level))
+        run.to_file(out, format_, NewInputs(fitted, asked.level))
 
 
 def _directions(names: str, mix: float) -> list[str | decal.Direction]:

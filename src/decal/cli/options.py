@@ -6,11 +6,12 @@ import csv
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 from decal.cli.terminal import STREAM, run_with_streams
@@ -18,6 +19,7 @@ from decal.credal import SET_RULES
 from decal.decalibrator import Decalibrator
 from decal.io.folders import COMPANIONS, Folder, open_folder
 from decal.io.formats import READABLE
+from decal.rows import Rows
 from decal.shift import LabelShift
 
 
@@ -102,6 +104,12 @@ TruthOption = Annotated[
 LabelledOption = Annotated[
     Path | None, file_option("The labelled file that MODEL was fitted on, for --bootstrap.")
 ]
+MissOption = Annotated[float | None, option("Accepted share of labels missed, 0 to 1.", "SHARE")]
+WidthOption = Annotated[float | None, option("Wanted mean width, 0 to 1.", "WIDTH")]
+HoldOption = Annotated[
+    float | None, option("Wanted share of true distributions held, 0 to 1.", "SHARE")
+]
+PerOption = Annotated[str | None, option("With --miss: the promise holds for each.", "class")]
 SkipBadOption = Annotated[
     bool, option("Leave out, and list, the files of a folder that are bad.", None, "--skip-bad")
 ]
@@ -152,6 +160,10 @@ class Reading:
             "--id-column",
         ),
     ] = ""
+    groups: Annotated[
+        str | None,
+        option("Column of a table, or array of an .npz, with the group of every input.", "COLUMN"),
+    ] = None
     probabilities: Annotated[
         bool | None,
         option(
@@ -180,12 +192,23 @@ class Reading:
         kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
         others = [key for what, key in keys.items() if what not in kept and key]
         names = split(self.ids)
+        beside = dict.fromkeys([*(names if named else ()), *filter(None, [self.groups])])
         found = {
             "keys": kept,
             "columns": split(self.columns if columns is None else columns) or None,
             "ignore": [*split(self.ignore), *others, *([] if named else names)],
         }
-        return found | ({"ids": names} if named and names else {})
+        return found | ({"ids": list(beside)} if beside else {})
+
+    def grouped(self, rows: Rows) -> tuple[Rows, NDArray[Any] | None]:
+        """Rows as they would be without --groups, and the (n,) groups as text."""
+        if self.groups is None:
+            return rows, None
+        beside = dict(rows.ids or {})
+        groups = beside[self.groups].astype(str)
+        if self.groups not in split(self.ids):
+            del beside[self.groups]
+        return replace(rows, ids=beside or None), groups
 
     def meaning(self, model: Decalibrator | LabelShift) -> dict[str, Any]:
         """Options of `open_folder` about what numbers mean: as in the fit, unless they say it."""
@@ -245,11 +268,20 @@ def with_reading(
     return decorated
 
 
+def one_wish(remedy: str = "", **wishes: float | None) -> str:
+    """The name of the one wish that is given; InputError if there are none or several."""
+    given = [f"--{name}" for name, target in wishes.items() if target is not None]
+    if len(given) != 1:
+        rule = f"be one of {', '.join(f'--{name}' for name in wishes)}"
+        raise InputError("the wish", rule, " and ".join(given) or "none", "" if given else remedy)
+    return given[0][2:]
+
+
 def calibrating_fit(model: Decalibrator) -> str:
     """The command that fits a calibrated model in the place of this one."""
     reads = " --probabilities" if model.probabilities else ""
     reads += "" if model.floor is None else f" --floor {model.floor}"
-    best = "--reference best --directions class,temperature"
+    best = "--alpha 0.8 --reference best --directions class,temperature"
     return f"decal fit LABELLED{reads} {best} -o best.npz"
 
 

@@ -30,7 +30,7 @@ labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .p
     """
 
 
-@options.with_reading("truth_key", "weights_key")
+@options.with_reading("groups", "truth_key", "weights_key")
 def recalibrate(
     model: options.ModelArgument,
     logits: options.LogitsArgument,

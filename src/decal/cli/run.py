@@ -13,14 +13,18 @@ from typing import Any
 import typer
 
 from decal._base.errors import InputError, Words
+from decal.cli.options import Reading
 from decal.cli.terminal import OPTIONS, progress_bar, say
+from decal.credal import IntervalCredalSet
+from decal.decalibrator import Decalibrator
 from decal.evaluate import metrics
 from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout
 from decal.io.predictions import Predict, predict_files
 from decal.io.progress import ProgressBar
 from decal.io.writers import check_output, credal_writer
-from decal.model import NewInputs
+from decal.model import NewInputs, promised_sets
+from decal.promise import Promise
 from decal.rows import Rows
 
 
@@ -108,6 +112,42 @@ def list_skipped(faults: Mapping[str, Words]) -> None:
     """Say which files were left out, and why."""
     for name, fault in faults.items():
         say(f"Left out {name}: {OPTIONS.say(fault)}", style="yellow")
+
+
+# Sets
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model is asked of the rows of files: its promise, or the sets of an alpha."""
+
+    model: Decalibrator
+    alpha: float | None
+    reading: Reading
+
+    @property
+    def level(self) -> float:
+        """The alpha of all sets, or the least of several."""
+        return self.model.level(self.alpha)
+
+    @property
+    def promise(self) -> Promise | None:
+        """What the model promises, unless another alpha is asked for."""
+        return self.model.promise if self.alpha is None else None
+
+    def sets(self, rows: Rows, *, possible: bool = True) -> IntervalCredalSet:
+        """The sets, with the `possible` classes of the promise if these are wanted."""
+        rows, groups = self.reading.grouped(rows)
+        promise = self.promise
+        if not possible and promise is not None and promise.per != "group":
+            promise = None
+        sets: IntervalCredalSet = promised_sets(self.model, rows, self.level, promise, groups)
+        return sets
+
+    def __str__(self) -> str:
+        if self.promise is not None and self.promise.per == "group":
+            return f" at the alphas of {len(self.promise.levels)} groups"
+        return f" at alpha {self.level:g}"
 
 
 # Intervals

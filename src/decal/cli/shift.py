@@ -48,7 +48,7 @@ classes. --sample 1000000 bounds it; intervals are then those of a million input
     """
 
 
-@options.with_reading("truth_key", "weights_key")
+@options.with_reading("groups", "truth_key", "weights_key")
 def shift(
     model: options.SavedArgument,
     logits: options.FilesArgument,

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from decal._base.errors import DecalWarning, Dialect, InputError
+from decal.choose import PER_CLASS
 from decal.io import model_files, progress
 from decal.io.progress import ProgressBar
 
@@ -51,6 +52,10 @@ PHRASES = {
     "leave probabilities=True out for logits": "say --logits if they are logits",
     ", convert them with decal.logits_from_probabilities, or pass": ", or give",
     "path": "MODEL",
+    "Pass groups=": "Give --alpha, or their column with --groups",
+    "Predict such inputs with alpha=0, or choose again with examples of them.": (
+        "Predict such inputs with --alpha 0, or fit again with examples of them."
+    ),
     model_files.SAVED: "be a file that a command of decal wrote",
     "be a file as `save` wrote it": "be as a command of decal wrote it",
     "Save the model again, or copy the file anew.": "Make the model again, or copy the file anew.",
@@ -99,6 +104,11 @@ OPTIONS = Options(PHRASES)
 def told(error: BaseException) -> str:
     """The message of an error or a warning, about options."""
     return error.told(OPTIONS) if isinstance(error, InputError | DecalWarning) else str(error)
+
+
+def in_options(promised: str) -> str:
+    """What a promise says, about options."""
+    return promised.replace(PER_CLASS, "--per class guarantees every class")
 
 
 def renamed(message: str) -> str:

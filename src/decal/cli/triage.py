@@ -39,7 +39,7 @@ score, higher where a check is needed more) and hand_over (1 for a person, 0 for
     """
 
 
-@options.with_reading("truth_key", "weights_key", "floor")
+@options.with_reading("groups", "truth_key", "weights_key", "floor")
 def triage(
     labelled: Annotated[
         Path,

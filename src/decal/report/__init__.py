@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,7 @@ from decal.io.formats import arrow, either
 from decal.io.whole_files import replacing
 from decal.io.writers import column_writer
 from decal.model import require_classes
-from decal.report._per_input import as_names, cheapest, predicted, share_to_check
+from decal.report._per_input import ACTION_RULES, as_names, cheapest, predicted, share_to_check
 from decal.report._printout import printed
 from decal.report._report_page import in_notebook, page
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["Report", "report"]
+__all__ = ["ACTION_RULES", "Report", "report"]
 
 SAVED = (".csv", ".parquet", ".html")
 COLUMNS = ("prediction", "possible", "lower", "upper", "check", "action")
@@ -74,7 +74,13 @@ class Report:
 
     @classmethod
     def of(
-        cls, credal: CredalSet, *, check: Any = None, costs: Any = None, promise: str = ""
+        cls,
+        credal: CredalSet,
+        *,
+        check: Any = None,
+        costs: Any = None,
+        rule: str = "e_admissible",
+        promise: str = "",
     ) -> Self:
         """The report of credal sets that have a point; parameters as for `report`."""
         best = predicted(credal)
@@ -97,9 +103,20 @@ class Report:
             lower=lower,
             upper=credal.upper[np.arange(n), best],
             check=check,
-            action=None if costs is None else cheapest(credal, costs),
+            action=None if costs is None else cheapest(credal, costs, rule),
             promise=promise,
         )
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """All lines of several parts of one report."""
+
+        def joined(values: list[Any]) -> Any:
+            return None if values[0] is None else np.concatenate(values)
+
+        index = {name: joined([part.index[name] for part in parts]) for name in parts[0].index}
+        columns = {name: joined([getattr(part, name) for part in parts]) for name in COLUMNS}
+        return cls(index=index, promise=parts[0].promise, **columns)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -177,21 +194,50 @@ class Report:
     # How it reads
 
     @property
+    def marked(self) -> int | None:
+        """How many inputs to check, if that was asked."""
+        return None if self.check is None else int(self.check.sum())
+
+    @property
     def title(self) -> str:
         """How many inputs there are, and how many of them to check."""
-        return titled(len(self), None if self.check is None else int(self.check.sum()))
+        return f"Report: {titled(len(self), self.marked)}"
 
     def __repr__(self) -> str:
-        return printed(self, self.title, len(self))
+        return summary(self, len(self), self.marked)
 
     def _repr_html_(self) -> str:
         return in_notebook(self)
 
 
 def titled(rows: int, marked: int | None) -> str:
-    """The title of a report of so many inputs, of which so many are to be checked."""
-    said = f"Report: {rows:,} {'input' if rows == 1 else 'inputs'}"
+    """So many inputs, of which so many are to be checked."""
+    said = f"{rows:,} {'input' if rows == 1 else 'inputs'}"
     return said if marked is None else f"{said}, {marked:,} to check"
+
+
+def summary(first: Report, rows: int, marked: int | None) -> str:
+    """The text of a report of so many inputs, whose first lines are given."""
+    return printed(first, f"Report: {titled(rows, marked)}", rows)
+
+
+def in_parts(
+    sets: Callable[[], Iterable[CredalSet]], *, check: Any = None, **options: Any
+) -> Iterator[Report]:
+    """The report of sets that come in parts, which are asked for twice if there is a `check`.
+
+    What is held of all inputs at once is one number each. Options are those of `Report.of`.
+    """
+    marked, rows = None, 0
+    if check is not None:
+        lower = [credal.lower[np.arange(len(credal)), predicted(credal)] for credal in sets()]
+        marked = share_to_check(np.concatenate(lower), check)
+    for credal in sets():
+        part = Report.of(credal, **options)
+        here = np.arange(rows, rows + len(part))
+        index = part.index if credal.index else {ROW: here}
+        yield replace(part, index=index, check=None if marked is None else marked[here])
+        rows += len(part)
 
 
 def report(
@@ -201,6 +247,7 @@ def report(
     ids: Any = None,
     check: Any = None,
     costs: Any = None,
+    rule: str = "e_admissible",
     **options: Any,
 ) -> Report:
     """One line per input: prediction, possible classes, interval, whom to ask and what to do.
@@ -218,9 +265,10 @@ def report(
     costs : frame or mapping, optional
         What each action costs in each class, both matched by name. A frame has a column for each
         class; its rows are named by a column "action", or by the index of pandas. A mapping goes
-        from actions to mappings from classes to numbers. An array goes by position. The action
-        of an input is, of those that are E-admissible, the one of least expected cost at the point
-        prediction; of ties, the first.
+        from actions to mappings from classes to numbers. An array goes by position.
+    rule : str
+        How costs choose the action, see `CredalSet.decide`. Of several that are kept, as with
+        "e_admissible", the one of least expected cost at the point prediction; of ties, the first.
     options
         Others of its `predict`, such as alpha.
 
@@ -236,9 +284,8 @@ def report(
       0    ham         ham | spam  0.286  0.814  yes    file    ···███████··
       1    spam        spam        0.982  0.998         drop    ···········█
     """
-    remedy = "Report a label: decal.Report.of(model.predict(logits).label(name))."
-    require_classes(model, remedy)
+    require_classes(model)
     credal = model.predict(logits, ids=ids, **options)
     promise = getattr(model if options.get("alpha") is None else options["alpha"], "promise", None)
     said = "" if promise is None else str(promise)
-    return Report.of(credal, check=check, costs=costs, promise=said)
+    return Report.of(credal, check=check, costs=costs, rule=rule, promise=said)

@@ -12,7 +12,11 @@ from numpy.typing import NDArray
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_utility
-from decal.credal import CredalSet
+from decal._base.settings import check_choice
+from decal.credal import RULES, SET_RULES, CredalSet
+
+ACTION_RULES = (*(rule for rule in RULES if rule != "hurwicz"), "point")
+"""How an action may be chosen by costs."""
 
 COUNT_TOLERANCE = 1e-12
 """By how much of itself a number of inputs may exceed a whole one, because shares are rounded."""
@@ -46,15 +50,17 @@ def share_to_check(lower: Array, share: Any) -> Mask:
     return marked
 
 
-def cheapest(credal: CredalSet, costs: Any) -> NDArray[Any]:
-    """(n,) the E-admissible action of least expected cost at the point; the first of ties."""
+def cheapest(credal: CredalSet, costs: Any, rule: str) -> NDArray[Any]:
+    """(n,) the action that a rule takes; of those it keeps, the cheapest at the point."""
     assert credal.point is not None
     table, names = check_utility(costs, credal.shape[1], credal.classes, "costs")
     actions = as_names(names and [str(name) for name in names], len(table))
+    if check_choice(rule, "rule", ACTION_RULES) not in SET_RULES:
+        return np.asarray(actions[credal.decide(rule, utility=-table)])
     expected = credal.point @ table.T
-    # Where the set holds the point, whatever is best there is E-admissible: no game to solve.
+    # Where the set holds the point, every such rule keeps whatever is best there: no game to solve.
     outside = np.flatnonzero(~credal.contains(credal.point, atol=0.0))
     if outside.size:
-        kept = credal[outside].decide("e_admissible", utility=-table)
+        kept = credal[outside].decide(rule, utility=-table)
         expected[outside] = np.where(kept, expected[outside], np.inf)
     return np.asarray(actions[expected.argmin(axis=1)])
