@@ -132,7 +132,7 @@ def fit(
 
     Take inputs that did not train the classifier. Labels are class names or column numbers from 0.
     """
-    wishes = {"miss": miss, "width": width, "hold": hold, "alpha": alpha}
+    wishes: dict[str, Any] = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
     wish = options.one_wish(LARGE_REMEDY if logits.is_dir() else FIRST_WISH, **wishes)
     check_output(model, force=force, formats=(".npz",))
     given = {"reference": reference, "directions": directions and _directions(directions, mix)}
