@@ -77,7 +77,18 @@ def learning_and_asking(rng, path):
 
 
 def fit(folder, out):
-    command = [sys.executable, "-W", "ignore", "-m", "decal", "fit", str(folder), "-o", str(out)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-m",
+        "decal",
+        "fit",
+        "--alpha=0.8",
+        str(folder),
+        "-o",
+        str(out),
+    ]
     command += ["--checkpoint-every", "0", "--directions", "class,temperature"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

@@ -34,5 +34,5 @@ def model(logit_files):  # noqa: ARG001
     """The name of a model file that was fitted on them."""
     from helpers.commands import succeed
 
-    succeed("fit", "logits.csv", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "logits.csv", "-o", "model.npz")
     return "model.npz"

@@ -52,7 +52,17 @@ def test_distributions_are_guaranteed_with_local_sets(model):
     options = ("--hold", 0.7, "--seed", 1)
     message = refused("choose", model, "logits.csv", *options)
     assert "got class. Fit it anew with --directions local --mix 0.001." in message
-    succeed("fit", "logits.csv", "-o", "local.npz", "--directions", "local", "--mix", 0.001)
+    succeed(
+        "fit",
+        "--alpha=0.8",
+        "logits.csv",
+        "-o",
+        "local.npz",
+        "--directions",
+        "local",
+        "--mix",
+        0.001,
+    )
     data, local = read_npz("logits.npz"), decal.Decalibrator.load("local.npz")
     for more in ({}, {"confidence": 0.8}):
         choice = decal.choose(local, data["logits"], data["labels"], hold=0.7, seed=1, **more)
@@ -73,11 +83,29 @@ def test_the_choice_is_written(model):
     chosen, before = decal.Decalibrator.load("chosen.npz"), decal.Decalibrator.load(model)
     assert chosen.alpha == alpha != before.alpha
     np.testing.assert_array_equal(chosen.shifts(0.5).upper, before.shifts(0.5).upper)
+    data = read_npz("logits.npz")
+    assert chosen.promise == decal.choose(before, data["logits"], data["labels"], miss=0.1).promise
     succeed("choose", model, "logits.csv", *options, "-o", "choice.csv")
     row = pc.read_csv("choice.csv").to_pydict()
     assert (row["alpha"], row["wish"], row["target"]) == ([alpha], ["miss"], [0.1])
     message = refused("choose", model, "logits.csv", *options, "-o", "choice.csv")
     assert "Overwrite it with --force." in message
+
+
+def test_every_class_or_group_has_an_alpha_of_its_own(model):
+    data, fitted = read_npz("logits.npz"), decal.Decalibrator.load(model)
+    z, y, sites = data["logits"], data["labels"], np.arange(200) % 2
+    np.savez("sites.npz", logits=z, labels=y, classes=data["classes"], site=sites)
+    expected = decal.choose(fitted, z, y, miss=0.2, per="class")
+    result = succeed("choose", model, "logits.csv", "--miss", 0.2, "--per", "class", "-o", "c.npz")
+    assert float(result.stdout) == expected.alpha
+    assert result.stderr.startswith(f"{expected}\n")
+    assert decal.Decalibrator.load("c.npz").promise == expected.promise
+    asked = ("sites.npz", "--miss", 0.2, "--groups", "site")
+    succeed("choose", model, *asked, "-o", "g.npz")
+    by_group, expected = decal.load("g.npz"), decal.choose(fitted, z, y, miss=0.2, groups=sites)
+    found = by_group.predict(z, groups=sites).lower
+    np.testing.assert_array_equal(found, expected.predict(z, groups=sites).lower)
 
 
 @pytest.mark.parametrize(

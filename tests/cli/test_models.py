@@ -16,6 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
 import decal
+from decal.io.row_files import LogitSource
 from decal.io.writers import write_columns
 from helpers.commands import refused, succeed
 from helpers.logit_files import NAMES
@@ -47,11 +48,85 @@ def test_fit_equals_fitting_in_memory(source):
     assert "Wrote model.npz: Decalibrator(alpha=0.9" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "wish"),
+    [
+        (["--miss", 0.2], {"miss": 0.2}),
+        (["--miss", 0.2, "--per", "class", "--seed", 3], {"miss": 0.2, "per": "class", "seed": 3}),
+        (["--width", 0.3], {"width": 0.3}),
+        (["--hold", 0.7], {"hold": 0.7}),
+        (["--miss", 0.2, "--directions", "local"], {"miss": 0.2, "directions": ["local"]}),
+    ],
+    ids=lambda found: " ".join(map(str, found)) if isinstance(found, list) else "",
+)
+def test_a_wish_is_granted_as_in_python(options, wish):
+    result = succeed("fit", "logits.csv", *options, "-o", "model.npz")
+    data = read_npz("logits.npz")
+    expected = decal.decalibrate(data["logits"], data["labels"], classes=NAMES, **wish)
+    model = decal.Decalibrator.load("model.npz")
+    assert repr(model) == repr(expected)
+    assert model.promise == expected.promise
+    said = " ".join(expected.promise.lines()).replace("per='class'", "--per class")
+    assert " ".join(result.stdout.split()) == said
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    assert result.stderr == f"Wrote model.npz: {repr(expected).splitlines()[0]}\n"
+
+
+def test_a_wish_is_granted_on_probabilities_and_with_weights():
+    data = read_npz("logits.npz")
+    weights = np.arange(200) % 3
+    np.savez("p.npz", probabilities=data["truth"], labels=data["labels"], weights=weights)
+    asked = ("--miss", 0.2, "--probabilities", "--floor", 1e-6, "--weights-key", "weights")
+    succeed("fit", "p.npz", *asked, "-o", "model.npz")
+    expected = decal.decalibrate(
+        data["truth"],
+        data["labels"],
+        miss=0.2,
+        sample_weight=weights,
+        probabilities=True,
+        floor=1e-6,
+    )
+    assert repr(decal.Decalibrator.load("model.npz")) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "the wish must be one of --alpha, --miss, --width, --hold: got none. Say how often"),
+        (["--alpha", 0.8, "--miss", 0.1], "got --alpha and --miss."),
+        (["--alpha", 0.8, "--per", "class"], "per must go with --miss"),
+        (["--alpha", 0.8, "--groups", "label"], "groups must go with --miss"),
+        (["--miss", 0.1, "--per", "row"], "per must be one of 'class': got 'row'"),
+        (["--miss", 0.1, "--per", "class", "--groups", "label"], "groups must be left out"),
+        (["--miss", 0.001], "miss must be at least 0.005 with 200 rows: got 0.001. It needs 999"),
+        (["--miss", 0.1, "--groups", "site"], "must be a column of logits.csv: got 'site'"),
+    ],
+)
+def test_wishes_that_cannot_be_granted_are_refused(options, message):
+    assert message in refused("fit", "logits.csv", "-o", "model.npz", *options)
+
+
+def test_what_memory_cannot_hold_is_fitted_at_a_level_first(folder_with_ids, monkeypatch):
+    choose = "Fit it with --alpha 0.8, and let decal choose grant the wish on held-out rows."
+    message = refused("fit", folder_with_ids, "--miss", 0.1, "-o", "model.npz")
+    assert "must be one file for a wish" in message
+    assert choose in message
+    message = refused("fit", folder_with_ids, "-o", "model.npz")
+    assert f"got none. {choose}" in message
+
+    def full(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(LogitSource, "all", full)
+    message = refused("fit", "logits.csv", "--miss", 0.1, "-o", "model.npz")
+    assert f"must fit into memory: got logits.csv, which is too large. {choose}" in message
+
+
 @pytest.mark.parametrize("direction", ["local", "temperature"])
 @pytest.mark.parametrize("reference", ["halfway", "auto"])
 def test_models_without_class_shifts_are_fitted_and_predict(direction, reference):
     settings = ("--directions", direction, "--reference", reference)
-    result = succeed("fit", "logits.csv", "-o", "model.npz", *settings)
+    result = succeed("fit", "--alpha=0.8", "logits.csv", "-o", "model.npz", *settings)
     assert "Learnt from" in result.stdout
     assert "Plausible shifts" not in result.stdout
     succeed("predict", "model.npz", "logits.npz", "-o", "sets.npz")
@@ -64,7 +139,7 @@ def test_models_without_class_shifts_are_fitted_and_predict(direction, reference
 @pytest.mark.parametrize("setting", [{"likelihood": "sum"}, {"reference": "best"}])
 def test_settings_reach_the_model(setting):
     ((name, value),) = setting.items()
-    succeed("fit", "logits.csv", "-o", "model.npz", f"--{name}", value)
+    succeed("fit", "--alpha=0.8", "logits.csv", "-o", "model.npz", f"--{name}", value)
     found = decal.Decalibrator.load("model.npz").shifts()
     expected = in_memory(**setting).shifts()
     np.testing.assert_allclose(found.upper, expected.upper, rtol=0, atol=1e-12)
@@ -72,18 +147,18 @@ def test_settings_reach_the_model(setting):
 
 
 def test_fit_takes_directions():
-    succeed("fit", "logits.npz", "-o", "m.npz", "--directions", "class,temperature")
+    succeed("fit", "--alpha=0.8", "logits.npz", "-o", "m.npz", "--directions", "class,temperature")
     expected = in_memory(directions=("class", "temperature")).scales(0.95)
     found = decal.Decalibrator.load("m.npz").scales(0.95)
     assert found.lower == pytest.approx(expected.lower, abs=1e-6)
-    message = refused("fit", "logits.npz", "-o", "n.npz", "--directions", "sideways")
+    message = refused("fit", "--alpha=0.8", "logits.npz", "-o", "n.npz", "--directions", "sideways")
     assert "directions must be one of 'class', 'temperature', 'local'" in message
 
 
 def test_weights_count_like_repetition():
     weights = np.arange(200) % 3
     np.save("weights.npy", weights)
-    succeed("fit", "logits.npz", "-o", "model.npz", "--weights", "weights.npy")
+    succeed("fit", "--alpha=0.8", "logits.npz", "-o", "model.npz", "--weights", "weights.npy")
     data = read_npz("logits.npz")
     expected = decal.decalibrate(
         np.repeat(data["logits"], weights, axis=0), np.repeat(data["labels"], weights), alpha=0.8
@@ -91,14 +166,14 @@ def test_weights_count_like_repetition():
     found = decal.Decalibrator.load("model.npz")
     np.testing.assert_allclose(found.shifts().upper, expected.shifts().upper, rtol=0, atol=1e-9)
     np.save("weights.npy", np.zeros(200))
-    message = refused("fit", "logits.npz", "-o", "m.npz", "--weights", "weights.npy")
+    message = refused("fit", "--alpha=0.8", "logits.npz", "-o", "m.npz", "--weights", "weights.npy")
     assert "weights must be positive somewhere: got only zeros." in message
 
 
 def test_probabilities_fit_like_their_logits():
     data = read_npz("logits.npz")
     np.savez("p.npz", probabilities=data["truth"], labels=data["labels"])
-    succeed("fit", "p.npz", "-o", "model.npz", "--probabilities")
+    succeed("fit", "--alpha=0.8", "p.npz", "-o", "model.npz", "--probabilities")
     found = decal.Decalibrator.load("model.npz").shifts()
     np.testing.assert_allclose(found.upper, in_memory().shifts().upper, rtol=0, atol=1e-9)
 
@@ -107,14 +182,14 @@ def test_a_model_remembers_that_it_was_fitted_on_probabilities():
     data = read_npz("logits.npz")
     p = data["truth"]
     np.savez("p.npz", probabilities=p, labels=data["labels"], truth=p)
-    succeed("fit", "p.npz", "-o", "model.npz", "--probabilities", "--floor", 1e-6)
+    succeed("fit", "--alpha=0.8", "p.npz", "-o", "model.npz", "--probabilities", "--floor", 1e-6)
     model = decal.Decalibrator.load("model.npz")
     assert (model.probabilities, model.floor) == (True, 1e-6)
     succeed("predict", "model.npz", "p.npz", "-o", "sets.npz")
     np.testing.assert_array_equal(read_npz("sets.npz")["lower"], model.predict(p).lower)
     succeed("evaluate", "model.npz", "p.npz")
     succeed("explore", "model.npz", "p.npz", "--export", "page.html")
-    succeed("decide", "model.npz", "p.npz", "-o", "actions.csv")
+    succeed("report", "model.npz", "p.npz", "-o", "lines.csv")
     chosen = succeed("choose", "model.npz", "p.npz", "--width", 0.5).stdout
     expected = decal.choose(model, p, width=0.5)
     assert float(chosen) == pytest.approx(expected.alpha, abs=1e-9)
@@ -129,7 +204,9 @@ def test_a_model_remembers_that_it_was_fitted_on_probabilities():
 def test_a_reference_of_its_own_is_fitted_on_probabilities_too():
     data = read_npz("logits.npz")
     np.savez("p.npz", probabilities=data["truth"], labels=data["labels"])
-    succeed("fit", "p.npz", "-o", "model.npz", "--probabilities", "--reference", "best")
+    succeed(
+        "fit", "--alpha=0.8", "p.npz", "-o", "model.npz", "--probabilities", "--reference", "best"
+    )
     found = decal.Decalibrator.load("model.npz").shifts().upper
     expected = in_memory(reference="best").shifts().upper
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
@@ -142,7 +219,7 @@ def test_probabilities_passed_as_logits_get_one_line(model):
     write_columns(Path("p.csv"), columns | {"label": np.array(NAMES)[data["labels"]]})
     warning = "Warning: logits must be logits: got rows that are not negative and sum to 1"
     for command, out in (
-        (["fit", "p.csv"], "out.npz"),
+        (["fit", "--alpha=0.8", "p.csv"], "out.npz"),
         (["predict", model, "p.csv"], "out.npz"),
         (["choose", model, "p.csv", "--miss", 0.1], "out.csv"),
         (["explore", model, "p.csv"], "out.html"),
@@ -165,14 +242,14 @@ def test_messages_about_probabilities_advise_options(spoiled, message):
     p[4, 1] = spoiled
     columns = dict(zip(NAMES, p.T, strict=True))
     write_columns(Path("p.csv"), columns | {"label": read_npz("logits.npz")["labels"]})
-    assert message in refused("fit", "p.csv", "-o", "model.npz", "--probabilities")
+    assert message in refused("fit", "--alpha=0.8", "p.csv", "-o", "model.npz", "--probabilities")
 
 
 def test_a_zero_of_a_label_is_raised_by_an_option():
     np.savez("p.npz", probabilities=np.eye(3)[[0, 1, 1]], labels=[0, 1, 2])
-    message = refused("fit", "p.npz", "-o", "model.npz", "--probabilities")
+    message = refused("fit", "--alpha=0.8", "p.npz", "-o", "model.npz", "--probabilities")
     assert "Raise zeros with --floor, for example to 0.2" in message
-    message = refused("fit", "p.npz", "-o", "model.npz", "--floor", 0.1)
+    message = refused("fit", "--alpha=0.8", "p.npz", "-o", "model.npz", "--floor", 0.1)
     assert "Add --probabilities if they are." in message
 
 
@@ -185,12 +262,14 @@ def test_a_zero_of_a_label_is_raised_by_an_option():
 )
 def test_one_column_of_a_binary_classifier_is_told_what_is_missing(option, advice):
     write_columns(Path("one.csv"), {"sick": [0.2, 0.7], "label": [0, 1]})
-    assert advice in refused("fit", "one.csv", "-o", "model.npz", option)
+    assert advice in refused("fit", "--alpha=0.8", "one.csv", "-o", "model.npz", option)
 
 
 def test_many_classes_are_not_all_listed():
     np.savez("wide.npz", logits=9 * np.eye(30), labels=np.arange(30))
-    assert "and 10 more classes" in succeed("fit", "wide.npz", "-o", "model.npz").stdout
+    assert (
+        "and 10 more classes" in succeed("fit", "--alpha=0.8", "wide.npz", "-o", "model.npz").stdout
+    )
 
 
 # Columns of tables
@@ -222,7 +301,7 @@ CHOICES = [["--columns", "cat,dog,eel"], ["--columns", "eel, cat,dog"]]
 @pytest.mark.parametrize("reference", ["model", "best"])
 @pytest.mark.parametrize("choice", [*CHOICES, ["--ignore", "Unnamed: 0"]], ids=str)
 def test_an_index_is_no_class(with_index, choice, reference):
-    fit = ("fit", with_index, "-o", "m.npz", "--reference", reference)
+    fit = ("fit", "--alpha=0.8", with_index, "-o", "m.npz", "--reference", reference)
     message = refused(*fit)
     assert "got a column without a name in x.csv, which looks like an index" in message
     assert "--ignore 'Unnamed: 0', or name the classes with --columns cat,dog,eel" in message
@@ -234,7 +313,7 @@ def test_an_index_is_no_class(with_index, choice, reference):
 
 @pytest.mark.parametrize("choice", [*CHOICES, ["--ignore", "id"]], ids=str)
 def test_identifiers_in_a_folder_are_no_class(folder_with_ids, choice):
-    fit = ("fit", folder_with_ids, "-o", "m.npz")
+    fit = ("fit", "--alpha=0.8", folder_with_ids, "-o", "m.npz")
     assert "got the column 'id' in in/0.csv" in refused(*fit)
     succeed(*fit, *choice)
     model = decal.Decalibrator.load("m.npz")
@@ -261,7 +340,7 @@ def test_predict_and_evaluate_find_the_columns_of_fit_by_name(model, with_index)
 
 def test_a_model_without_names_takes_no_index_for_a_class_either(with_index):
     np.savez("unnamed.npz", logits=np.load("logits.npy"), labels=np.load("labels.npy"))
-    succeed("fit", "unnamed.npz", "-o", "m.npz")
+    succeed("fit", "--alpha=0.8", "unnamed.npz", "-o", "m.npz")
     assert "without a name" in refused("predict", "m.npz", with_index, "-o", "a.npz")
     succeed("predict", "m.npz", with_index, "-o", "a.npz", "--columns", "cat,dog,eel")
     wanted = in_memory().predict(np.load("logits.npy")).upper
@@ -278,14 +357,16 @@ def with_age():
 
 @pytest.mark.parametrize("reference", ["model", "best"])
 def test_columns_that_no_label_names_are_refused(reference):
-    fit = ("fit", with_age(), "-o", "m.npz", "--reference", reference)
+    fit = ("fit", "--alpha=0.8", with_age(), "-o", "m.npz", "--reference", reference)
     message = refused(*fit)
     assert "got age in age.csv, which no label names." in message
     assert "--ignore age; if they are classes, name all with --columns cat,dog,eel,age" in message
     succeed(*fit, "--ignore", "age")
     assert decal.Decalibrator.load("m.npz").classes == NAMES
     for choice in ("*", "age,cat,dog,eel"):
-        result = succeed("fit", "age.csv", "-o", "m.npz", "--columns", choice, "--force")
+        result = succeed(
+            "fit", "--alpha=0.8", "age.csv", "-o", "m.npz", "--columns", choice, "--force"
+        )
         assert "1 of 4 classes is never labelled in age.csv: age." in result.stderr
         assert decal.Decalibrator.load("m.npz").classes == ("age", *NAMES)
 
@@ -293,9 +374,9 @@ def test_columns_that_no_label_names_are_refused(reference):
 def test_classes_without_labels_are_told_where_labels_are_numbers():
     logits, labels = np.load("logits.npy"), np.load("labels.npy")
     np.savez("rare.npz", logits=logits[labels < 2], labels=labels[labels < 2])
-    result = succeed("fit", "rare.npz", "-o", "m.npz")
+    result = succeed("fit", "--alpha=0.8", "rare.npz", "-o", "m.npz")
     assert "1 of 3 classes is never labelled in rare.npz: 2." in result.stderr
-    result = succeed("fit", "logits.npz", "-o", "all.npz")
+    result = succeed("fit", "--alpha=0.8", "logits.npz", "-o", "all.npz")
     assert "never labelled" not in result.stderr
 
 
@@ -303,7 +384,7 @@ def test_classes_without_labels_are_told_where_labels_are_numbers():
 def test_labels_of_one_class_alone_are_refused(reference):
     logits = np.load("logits.npy")
     np.savez("one.npz", logits=logits, labels=np.ones(200, int), classes=NAMES)
-    message = refused("fit", "one.npz", "-o", "m.npz", "--reference", reference)
+    message = refused("fit", "--alpha=0.8", "one.npz", "-o", "m.npz", "--reference", reference)
     assert "labels must" in message
     assert "two classes" in message
     assert not Path("m.npz.checkpoint").exists()
@@ -311,14 +392,16 @@ def test_labels_of_one_class_alone_are_refused(reference):
 
 def test_names_with_commas_can_be_quoted():
     Path("x.csv").write_text('"cat, tabby",dog,label\n0.5,1.5,dog\n1.5,0.25,"cat, tabby"\n')
-    succeed("fit", "x.csv", "-o", "m.npz", "--columns", '"cat, tabby",dog')
+    succeed("fit", "--alpha=0.8", "x.csv", "-o", "m.npz", "--columns", '"cat, tabby",dog')
     assert decal.Decalibrator.load("m.npz").classes == ("cat, tabby", "dog")
 
 
 def test_a_share_is_mixed_into_local_sets_alone():
-    succeed("fit", "logits.csv", "-o", "m.npz", "--directions", "local", "--mix", 0.01)
+    succeed(
+        "fit", "--alpha=0.8", "logits.csv", "-o", "m.npz", "--directions", "local", "--mix", 0.01
+    )
     assert decal.Decalibrator.load("m.npz").directions == (decal.Local(mix=0.01),)
-    message = refused("fit", "logits.csv", "-o", "n.npz", "--mix", 0.01)
+    message = refused("fit", "--alpha=0.8", "logits.csv", "-o", "n.npz", "--mix", 0.01)
     assert "mix must go with --directions local: got 0.01 for class." in message
 
 
@@ -356,18 +439,27 @@ def test_the_format_can_be_told_apart_from_the_name(model):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["fit", "logits.npy"], "labels must come with the logits: got none in logits.npy."),
         (
-            ["fit", "logits.csv", "--label-column", "x"],
+            ["fit", "--alpha=0.8", "logits.npy"],
+            "labels must come with the logits: got none in logits.npy.",
+        ),
+        (
+            ["fit", "--alpha=0.8", "logits.csv", "--label-column", "x"],
             "labels must be found in logits.csv: got no",
         ),
         (
-            ["fit", "logits.npz", "--logits-key", "z"],
+            ["fit", "--alpha=0.8", "logits.npz", "--logits-key", "z"],
             "got no z among logits, labels, classes, truth",
         ),
         (["fit", "logits.csv", "--alpha", "2"], "alpha must lie between 0 and 1: got 2.0."),
-        (["fit", "logits.csv", "--likelihood", "x"], "likelihood must be one of 'mean', 'sum'"),
-        (["fit", "logits.csv", "--probabilities"], "probabilities must lie between 0 and 1"),
+        (
+            ["fit", "--alpha=0.8", "logits.csv", "--likelihood", "x"],
+            "likelihood must be one of 'mean', 'sum'",
+        ),
+        (
+            ["fit", "--alpha=0.8", "logits.csv", "--probabilities"],
+            "probabilities must lie between 0 and 1",
+        ),
         (["predict", "logits.npz", "logits.csv"], "MODEL must be a file that a command"),
     ],
 )
@@ -378,7 +470,7 @@ def test_bad_input_ends_in_one_line_and_no_file(arguments, message):
 def test_other_numbers_of_classes_are_refused_by_file(model):
     np.save("narrow.npy", np.zeros((5, 2)))
     np.savez("unnamed.npz", logits=np.load("logits.npy"), labels=np.load("labels.npy"))
-    succeed("fit", "unnamed.npz", "-o", "unnamed_model.npz")
+    succeed("fit", "--alpha=0.8", "unnamed.npz", "-o", "unnamed_model.npz")
     for fitted in (model, "unnamed_model.npz"):
         message = refused("predict", fitted, "narrow.npy", "-o", "out.npz")
         assert "logits must have 3 columns, one per class: got 2 in narrow.npy." in message
@@ -401,10 +493,10 @@ def test_columns_that_name_inputs_stand_beside_their_intervals(model, ending):
     assert found["site"][:3] == ["A", "A", "A"]
     expected = decal.Decalibrator.load(model).predict(z)
     np.testing.assert_allclose(found["upper"], expected.upper.ravel(), rtol=1e-12)
-    succeed("decide", model, f"new.{ending}", "--id-column", "patient", "-o", "actions.csv")
-    actions = pc.read_csv("actions.csv").to_pydict()
-    assert list(actions) == ["row", "patient", "kept", "action", "lower", "upper"]
-    assert actions["patient"] == [f"P-{row}" for row in actions["row"]]
+    succeed("report", model, f"new.{ending}", "--id-column", "patient", "-o", "lines.csv")
+    lines = pc.read_csv("lines.csv").to_pydict()
+    assert list(lines) == ["patient", "prediction", "possible", "lower", "upper"]
+    assert lines["patient"] == patients.tolist()
     succeed(*arguments, "-o", "sets.npz")
     assert read_npz("sets.npz")["patient"].tolist() == patients.tolist()
     message = refused(*arguments, "-o", "x.npy")
@@ -430,7 +522,9 @@ def test_a_folder_keeps_the_names_of_inputs(model):
 
 def test_nothing_is_overwritten_without_force(model):
     before = Path(model).read_bytes()
-    assert "output must be a new file: got model.npz." in refused("fit", "logits.csv", "-o", model)
+    assert "output must be a new file: got model.npz." in refused(
+        "fit", "--alpha=0.8", "logits.csv", "-o", model
+    )
     assert Path(model).read_bytes() == before
     succeed("fit", "logits.csv", "-o", model, "--alpha", 0.5, "--force")
     assert decal.Decalibrator.load(model).alpha == 0.5
@@ -468,7 +562,7 @@ def shuffled(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("shuffled")
 @pytest.mark.parametrize("reference", ["model", "halfway"])
 def test_labels_of_another_pass_are_told_once(reference):
-    said = ("fit", "-o", "m.npz", "--reference", reference, "--force")
+    said = ("fit", "--alpha=0.8", "-o", "m.npz", "--reference", reference, "--force")
     assert "Are the columns" not in succeed(*said, "right.npz").stderr
     assert succeed(*said, "shuffled.npz").stderr.count("Are the columns") == 1
 
@@ -476,7 +570,7 @@ def test_labels_of_another_pass_are_told_once(reference):
 @pytest.mark.filterwarnings("default")
 @pytest.mark.usefixtures("shuffled")
 def test_predictions_that_say_little_are_told_once():
-    succeed("fit", "right.npz", "-o", "m.npz")
+    succeed("fit", "--alpha=0.8", "right.npz", "-o", "m.npz")
     usual = succeed("predict", "m.npz", "right.npz", "-o", "a.npz").stderr
     assert "Warning" not in usual
     other = succeed("predict", "m.npz", "other.npz", "-o", "b.npz", "--alpha", "0.05").stderr

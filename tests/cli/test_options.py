@@ -28,9 +28,9 @@ def tables(logit_files):  # noqa: ARG001
         with open(name, "w", newline="") as file:
             table = [["patient", *NAMES, "outcome"], *lines]
             csv.writer(file).writerows(line[:last] for line in table)
-    succeed("fit", "rows.csv", *COLUMNS, "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "rows.csv", *COLUMNS, "-o", "model.npz")
     best = ("--reference", "best", "--directions", "class,temperature")
-    succeed("fit", "rows.csv", *COLUMNS, *best, "-o", "best.npz")
+    succeed("fit", "--alpha=0.8", "rows.csv", *COLUMNS, *best, "-o", "best.npz")
 
 
 def patients(path):
@@ -42,7 +42,7 @@ def patients(path):
     ("command", "files"),
     [
         ("predict", ["model.npz", "new.csv"]),
-        ("decide", ["model.npz", "new.csv"]),
+        ("report", ["model.npz", "new.csv"]),
         ("triage", ["rows.csv", "new.csv", "--budget", "0.1"]),
         ("shift", ["best.npz", "new.csv", "--bootstrap", "20", "--labelled", "rows.csv"]),
         ("recalibrate", ["best.npz", "rows.csv"]),

@@ -49,14 +49,22 @@ def test_every_format_is_read_from_standard_input(model, kind):
 
 
 def test_fit_reads_standard_input(model):
-    succeed("fit", "-", "-o", "piped.npz", stdin=Path("logits.csv").read_bytes())
+    succeed("fit", "--alpha=0.8", "-", "-o", "piped.npz", stdin=Path("logits.csv").read_bytes())
     assert repr(decal.Decalibrator.load("piped.npz")) == repr(decal.Decalibrator.load(model))
     labels = ("--labels", "-")
-    succeed("fit", "logits.npy", *labels, "-o", "b.npz", stdin=Path("labels.npy").read_bytes())
+    succeed(
+        "fit",
+        "--alpha=0.8",
+        "logits.npy",
+        *labels,
+        "-o",
+        "b.npz",
+        stdin=Path("labels.npy").read_bytes(),
+    )
 
 
 def test_standard_output_holds_the_file_and_nothing_else(model):
-    for command in (["predict"], ["evaluate", "--alpha", "0.5"], ["decide"]):
+    for command in (["predict"], ["evaluate", "--alpha", "0.5"], ["report"]):
         succeed(command[0], model, "logits.csv", *command[1:], "-o", "named.csv", "--force")
         result = succeed(command[0], model, "logits.csv", *command[1:], "-o", "-")
         assert result.stdout_bytes == Path("named.csv").read_bytes()
@@ -70,14 +78,14 @@ def test_the_format_of_standard_output_can_be_chosen(model):
 
 def test_messages_speak_of_standard_input(model):
     bad = b"cat,dog,eel,label\n1,2,3,cat\n1,x,3,dog\n"
-    message = refused("fit", "-", "-o", "m2.npz", stdin=bad)
+    message = refused("fit", "--alpha=0.8", "-", "-o", "m2.npz", stdin=bad)
     assert "got 'x' in standard input, line 3, column dog." in message
     message = refused("evaluate", model, "-", stdin=b"cat,dog,eel\n1,2,3\n")
     assert "got neither in standard input." in message
     message = refused("predict", model, "-", "-o", "x.csv", stdin=b"")
     assert "standard input must hold a file: got nothing." in message
     rare = b"cat,dog,eel,label\n1,2,3,0\n1,4,3,1\n"
-    result = succeed("fit", "-", "-o", "m3.npz", stdin=rare)
+    result = succeed("fit", "--alpha=0.8", "-", "-o", "m3.npz", stdin=rare)
     assert "never labelled in standard input: eel." in result.stderr
 
 
@@ -93,7 +101,9 @@ def test_what_a_stream_cannot_be_is_refused(model):
     Path("folder").mkdir()
     message = refused("predict", model, "folder", "-o", "-")
     assert "output must be a folder for a folder of logits: got -." in message
-    assert "output must end in .npz: got -." in refused("fit", "logits.csv", "-o", "-")
+    assert "output must end in .npz: got -." in refused(
+        "fit", "--alpha=0.8", "logits.csv", "-o", "-"
+    )
     result = run("predict", "-", "logits.csv", "-o", "x.csv")
     assert result.exit_code == 2
     assert "a model is read from a file" in result.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -28,7 +29,7 @@ def test_the_version_is_printed():
     assert succeed("--version").stdout == f"decal {decal.__version__}\n"
 
 
-COMMANDS = ["fit", "predict", "evaluate", "choose", "decide", "recalibrate", "explore"]
+COMMANDS = ["fit", "predict", "evaluate", "choose", "report", "recalibrate", "explore"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "demo"])
@@ -40,6 +41,17 @@ def test_every_command_has_help(command):
     assert "bool" not in text.lower()  # flags take no value
 
 
+@pytest.mark.parametrize("command", [None, *COMMANDS, "triage", "shift", "export", "demo"])
+def test_help_fits_eighty_columns_and_begins_with_what_it_is_for(command):
+    asked = [] if command is None else [command]
+    result = CliRunner().invoke(app, [*asked, "--help"], env={"COLUMNS": "80"}, terminal_width=80)
+    lines = [line for line in result.stdout.splitlines() if line.strip()]
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[0].lstrip().startswith("Usage: ")
+    assert re.match(r" [A-Z][a-z]+ ", lines[1])
+    assert not re.search(r"\w…", result.stdout)  # nothing is cut
+
+
 def test_flags_of_the_program_show_no_type():
     assert "bool" not in succeed("--help").stdout.lower()
 
@@ -48,7 +60,7 @@ def test_flags_of_the_program_show_no_type():
     ("typed", "offered"),
     [
         ("root choo", "choose"),
-        ("root decide m.npz x.csv --rule minimax", "minimax_regret"),
+        ("root report m.npz x.csv --rule minimax", "minimax_regret"),
         ("root evaluate m.npz x.csv --rule e_", "e_admissible"),
         ("root recalibrate m.npz x.csv --write prob", "probabilities"),
     ],
@@ -139,7 +151,7 @@ def test_completion_can_be_installed():
 
 
 def test_a_file_that_does_not_exist_is_a_usage_error():
-    result = run("fit", "nothing.csv", "-o", "model.npz")
+    result = run("fit", "--alpha=0.8", "nothing.csv", "-o", "model.npz")
     assert result.exit_code == 2
     assert "nothing.csv" in result.stderr
 
@@ -172,7 +184,7 @@ def test_a_piped_program_writes_plain_text_and_importing_decal_stays_light():
     command = [sys.executable, *strictly, "-m", "decal"]
     plain = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "COLUMNS")}
     fitted = subprocess.run(
-        [*command, "fit", "logits.csv", "-o", "model.npz"],
+        [*command, "fit", "--alpha=0.8", "logits.csv", "-o", "model.npz"],
         capture_output=True,
         encoding="utf-8",
         env=plain | {"PYTHONIOENCODING": "utf-8"},
@@ -181,7 +193,7 @@ def test_a_piped_program_writes_plain_text_and_importing_decal_stays_light():
     assert "\x1b" not in fitted.stdout + fitted.stderr
     assert "│ cat " in fitted.stdout
     failed = subprocess.run(
-        [*command, "fit", "logits.csv", "-o", "model.npz"],
+        [*command, "fit", "--alpha=0.8", "logits.csv", "-o", "model.npz"],
         capture_output=True,
         text=True,
         env=plain,

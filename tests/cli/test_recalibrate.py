@@ -24,7 +24,7 @@ def best(logit_files):  # noqa: ARG001
     data = read_npz("logits.npz")
     np.savez("off.npz", logits=3 * data["logits"] + [2, 0, 0], labels=data["labels"], classes=NAMES)
     settings = ("--reference", "best", "--directions", "class,temperature")
-    succeed("fit", "off.npz", "-o", "best.npz", *settings)
+    succeed("fit", "--alpha=0.8", "off.npz", "-o", "best.npz", *settings)
     return "best.npz"
 
 
@@ -33,7 +33,7 @@ def test_recalibrated_logits_are_those_of_the_point(best, kind):
     succeed("recalibrate", best, "off.npz", "-o", f"r.{kind}")
     wanted = decal.Decalibrator.load(best).predict(read_npz("off.npz")["logits"]).point
     # What was written is read again, by a model that moves nothing.
-    succeed("fit", f"r.{kind}", "--labels", "labels.npy", "-o", "plain.npz")
+    succeed("fit", "--alpha=0.8", f"r.{kind}", "--labels", "labels.npy", "-o", "plain.npz")
     succeed("predict", "plain.npz", f"r.{kind}", "-o", "sets.npz")
     np.testing.assert_allclose(read_npz("sets.npz")["point"], wanted, rtol=0, atol=1e-12)
 
@@ -70,7 +70,7 @@ def test_classes_never_labelled_come_out_impossible():
     data = read_npz("logits.npz")
     some = data["labels"] < 2
     np.savez("two.npz", logits=data["logits"][some], labels=data["labels"][some])
-    succeed("fit", "two.npz", "-o", "b.npz", "--reference", "best")
+    succeed("fit", "--alpha=0.8", "two.npz", "-o", "b.npz", "--reference", "best")
     succeed("recalibrate", "b.npz", "logits.npy", "--write", "probabilities", "-o", "p.npy")
     p = np.load("p.npy")
     assert (p[:, 2] == 0).all()

@@ -62,7 +62,7 @@ def test_a_model_that_is_not_calibrated_is_refused_with_the_command_that_makes_o
     given = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True) if probabilities else z
     np.savez("rows.npz", **{"probabilities" if probabilities else "logits": given}, labels=y)
     options = ["--probabilities", "--floor", "1e-06"] if probabilities else []
-    succeed("fit", "rows.npz", "-o", "default.npz", *options)
+    succeed("fit", "--alpha=0.8", "rows.npz", "-o", "default.npz", *options)
     for asked in ([], ["--what-if", "0=0.1", "-o", "x.npz"]):
         message = refused("shift", "default.npz", "rows.npz", *asked)
         assert "got default.npz with --reference model --directions class" in message

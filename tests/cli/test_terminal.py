@@ -56,45 +56,65 @@ def prepared(model):  # noqa: ARG001
     with open("european.csv", "w") as file:
         file.writelines([",".join(NAMES) + ",label\n", '"0,5",1,2,cat\n'])
     best = ("--reference", "best", "--directions", "class,temperature")
-    succeed("fit", "logits.npz", *best, "-o", "best.npz")
-    succeed("fit", "logits.npz", "--likelihood", "sum", "-o", "sum.npz")
-    succeed("fit", "logits.npz", "--directions", "local", "-o", "local.npz")
-    succeed("fit", "logits.npz", "--directions", "temperature", "-o", "scale.npz")
-    succeed("fit", "zeros.npz", "--probabilities", "--floor", "0.01", "-o", "of_p.npz")
+    succeed("fit", "--alpha=0.8", "logits.npz", *best, "-o", "best.npz")
+    succeed("fit", "--alpha=0.8", "logits.npz", "--likelihood", "sum", "-o", "sum.npz")
+    succeed("fit", "--alpha=0.8", "logits.npz", "--directions", "local", "-o", "local.npz")
+    succeed("fit", "--alpha=0.8", "logits.npz", "--directions", "temperature", "-o", "scale.npz")
+    succeed(
+        "fit", "--alpha=0.8", "zeros.npz", "--probabilities", "--floor", "0.01", "-o", "of_p.npz"
+    )
     succeed("shift", "best.npz", "logits.npz", "--save", "clinic.npz")
     succeed("triage", "logits.npz", "--cost", "0.1", "--save", "triage.npz")
     decal.MultiLabelDecalibrator().fit(z, np.eye(3, dtype=int)[y]).save("labels.npz")
     decal.CoupledDecalibrator(0.8, likelihood="mean").fit(z, y).save("coupled.npz")
     np.save("utility.npy", np.ones((2, 5)))
+    np.savez("grouped_rows.npz", logits=z, labels=y, site=np.arange(200) % 2)
+    succeed("fit", "grouped_rows.npz", "--miss", 0.2, "--groups", "site", "-o", "grouped.npz")
+    with open("costs.csv", "w") as file:
+        file.write("action,cat,dog\nfeed,1,2\n")
 
 
 COMMANDS = """
-fit probabilities.npz -o new.npz
-fit percent.npz -o new.npz
-fit nan.npz -o new.npz
-fit masked.npz -o new.npz
-fit one.npz -o new.npz
-fit cube.npz -o new.npz
-fit hot.npz -o new.npz
-fit high.npz -o new.npz
-fit columns.npz -o new.npz
-fit one.npz -o new.npz --reference best --directions class,temperature
-fit perfect.npz -o new.npz --reference best --directions class,temperature
-fit worst.npz -o new.npz --reference best --directions class,temperature
-fit far.npz -o new.npz --reference best --directions class,temperature
-fit zeros.npz -o new.npz --probabilities
-fit logits.npz -o new.npz --probabilities
-fit logits.npz -o new.npz --floor 0.1
-fit semicolons.csv -o new.npz
-fit decimals.csv -o new.npz
-fit european.csv -o new.npz
+fit probabilities.npz -o new.npz --alpha 0.8
+fit percent.npz -o new.npz --alpha 0.8
+fit nan.npz -o new.npz --alpha 0.8
+fit masked.npz -o new.npz --alpha 0.8
+fit one.npz -o new.npz --alpha 0.8
+fit cube.npz -o new.npz --alpha 0.8
+fit hot.npz -o new.npz --alpha 0.8
+fit high.npz -o new.npz --alpha 0.8
+fit columns.npz -o new.npz --alpha 0.8
+fit one.npz -o new.npz --reference best --directions class,temperature --alpha 0.8
+fit perfect.npz -o new.npz --reference best --directions class,temperature --alpha 0.8
+fit worst.npz -o new.npz --reference best --directions class,temperature --alpha 0.8
+fit far.npz -o new.npz --reference best --directions class,temperature --alpha 0.8
+fit zeros.npz -o new.npz --probabilities --alpha 0.8
+fit logits.npz -o new.npz --probabilities --alpha 0.8
+fit logits.npz -o new.npz --floor 0.1 --alpha 0.8
+fit semicolons.csv -o new.npz --alpha 0.8
+fit decimals.csv -o new.npz --alpha 0.8
+fit european.csv -o new.npz --alpha 0.8
 fit logits.npz -o new.npz --alpha 2
-fit logits.npz -o new.npz --reference mean
-fit logits.npz -o new.npz --directions shape
-fit logits.npz -o new.npz --directions class,class
-fit logits.npz -o new.npz --directions local,temperature
-fit logits.npz -o new.npz --mix 0.1
-fit logits.npy -o new.npz
+fit logits.npz -o new.npz --reference mean --alpha 0.8
+fit logits.npz -o new.npz --directions shape --alpha 0.8
+fit logits.npz -o new.npz --directions class,class --alpha 0.8
+fit logits.npz -o new.npz --directions local,temperature --alpha 0.8
+fit logits.npz -o new.npz --mix 0.1 --alpha 0.8
+fit logits.npy -o new.npz --alpha 0.8
+fit logits.npz -o new.npz
+fit logits.npz -o new.npz --alpha 0.8 --miss 0.1
+fit logits.npz -o new.npz --alpha 0.8 --per class
+fit logits.npz -o new.npz --width 0.2 --per class
+fit logits.npz -o new.npz --miss 0.1 --per group
+fit logits.npz -o new.npz --miss 0.001
+fit logits.npz -o new.npz --miss 2
+fit logits.npz -o new.npz --miss 0.1 --groups site
+fit logits.npz -o new.npz --hold 0.99
+fit few.npz -o new.npz --miss 0.3 --per class
+fit worst.npz -o new.npz --miss 0.1
+fit neglected.npz -o new.npz --miss 0.2
+fit one.npz -o new.npz --miss 0.1
+fit zeros.npz -o new.npz --miss 0.1 --probabilities
 predict labels.npz logits.npz -o new.npz
 predict coupled.npz logits.npz -o new.npz
 predict triage.npz logits.npz -o new.npz
@@ -123,10 +143,15 @@ choose scale.npz worst.npz --miss 0.2
 choose model.npz logits.npz --hold 0.9
 choose local.npz logits.npz --hold 0.9
 choose model.npz neglected.npz --miss 0.2
-decide model.npz logits.npz --rule best
-decide model.npz logits.npz --utility utility.npy
-decide model.npz logits.npz --optimism 2 --rule hurwicz
-decide model.npz logits.npz --abstention-cost 2
+report model.npz logits.npz --rule best --costs costs.csv
+report model.npz logits.npz --rule best
+report model.npz logits.npz --costs costs.csv
+report model.npz logits.npz --costs utility.npy
+report model.npz logits.npz --check 2
+report grouped.npz logits.npz
+report grouped.npz logits.npz --groups other
+report model.npz logits.npz --groups labels
+predict grouped.npz logits.npz -o new.npz
 triage logits.npz --cost 0.1
 triage logits.npz --cost 0.1 --budget 0.1
 triage logits.npz --cost 2

@@ -94,7 +94,16 @@ def test_a_mapped_npy_continues_in_the_middle(monkeypatch, order):
     assert_same_bits("stopped.npz", "through.npz")
 
 
-KILLED_FIT = "fit", "in", "--checkpoint-every", 0, "--directions", "class,temperature", "-o"
+KILLED_FIT = (
+    "fit",
+    "--alpha=0.8",
+    "in",
+    "--checkpoint-every",
+    0,
+    "--directions",
+    "class,temperature",
+    "-o",
+)
 
 
 @pytest.fixture(scope="module")
@@ -144,9 +153,9 @@ def test_small_fits_write_no_checkpoint_and_time_decides_for_others(monkeypatch)
     written = []
     monkeypatch.setattr(FitCheckpoint, "write", lambda _, state: written.append(str(state)))
     monkeypatch.setattr(checkpoints, "CHUNK_ELEMENTS", 60)
-    succeed("fit", "in", "-o", "a.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "a.npz")
     assert written == []
-    succeed("fit", "in", "-o", "b.npz", "--checkpoint-every", 0)
+    succeed("fit", "--alpha=0.8", "in", "-o", "b.npz", "--checkpoint-every", 0)
     assert written[:3] == [
         "0 finished files and 20 rows of part-0000.parquet",
         "0 finished files and 40 rows of part-0000.parquet",
@@ -269,14 +278,16 @@ def test_alpha_may_change_when_a_fit_continues(stopped):
 @pytest.mark.usefixtures("stopped")
 def test_files_that_changed_since_are_noticed():
     write(Path("in/part-0001.parquet"), table(*make_data(41, seed=1)))
-    message = fail("fit", "in", "-o", "model.npz")
+    message = fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert message == (
         "files must stay as they were when they were fitted: got part-0001.parquet, of another "
         "size or time of change. Put it back, or forget model.npz.checkpoint with --restart."
     )
     Path("in/part-0001.parquet").unlink()
-    assert "got part-0001.parquet, which is gone." in fail("fit", "in", "-o", "model.npz")
-    result = succeed("fit", "in", "-o", "model.npz", "--restart")
+    assert "got part-0001.parquet, which is gone." in fail(
+        "fit", "--alpha=0.8", "in", "-o", "model.npz"
+    )
+    result = succeed("fit", "--alpha=0.8", "in", "-o", "model.npz", "--restart")
     assert "Continuing" not in result.stderr
     assert decal.Decalibrator.load("model.npz").examples == (PARTS - 1) * ROWS
 
@@ -284,7 +295,7 @@ def test_files_that_changed_since_are_noticed():
 def test_a_file_that_changed_while_half_done_is_read_anew(stopped):
     logits, labels = make_data(7, seed=1)
     write(Path("in/part-0002.parquet"), table(logits, labels))
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     keep = np.r_[0:80, 120:200]
     both = np.concatenate([stopped[0][keep], logits])
     assert_fits("model.npz", both, np.concatenate([stopped[1][keep], labels]))
@@ -293,7 +304,7 @@ def test_a_file_that_changed_while_half_done_is_read_anew(stopped):
 def test_files_that_came_since_are_added(stopped):
     logits, labels = make_data(30, seed=1)
     write(Path("in/a-new-one.parquet"), table(logits, labels))
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     both = np.concatenate([stopped[0], logits])
     assert_fits("model.npz", both, np.concatenate([stopped[1], labels]))
 
@@ -314,7 +325,7 @@ def test_files_that_came_since_are_added(stopped):
 )
 @pytest.mark.usefixtures("stopped")
 def test_evidence_of_other_options_is_not_mixed_in(options, message):
-    assert fail("fit", "in", "-o", "model.npz", *options).startswith(message)
+    assert fail("fit", "--alpha=0.8", "in", "-o", "model.npz", *options).startswith(message)
 
 
 @pytest.mark.usefixtures("stopped")
@@ -324,7 +335,7 @@ def test_a_damaged_checkpoint_is_refused():
     evidence = state.parent / kept["evidence"]
     intact = evidence.read_bytes()
     evidence.write_bytes(b"hello")
-    message = fail("fit", "in", "-o", "model.npz")
+    message = fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert message.startswith("checkpoint must be intact: got model.npz.checkpoint (")
     assert message.endswith("Start over with --restart.")
     evidence.write_bytes(intact)
@@ -332,8 +343,8 @@ def test_a_damaged_checkpoint_is_refused():
     changes.append({"current": kept["current"] | {"rows": -1}})
     for text in ("{", "[]", "[" * 10**5, *(json.dumps(kept | change) for change in changes)):
         state.write_text(text)
-        assert "checkpoint must be intact" in fail("fit", "in", "-o", "model.npz")
-    succeed("fit", "in", "-o", "model.npz", "--restart")
+        assert "checkpoint must be intact" in fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz", "--restart")
 
 
 # Writing
@@ -386,7 +397,7 @@ def test_errors_of_the_machine_never_drop_a_good_file():
 
 def test_two_fits_cannot_write_one_model_at_once():
     write_folder(Path("in"), rows=20_000)
-    fit = ["fit", "in", "-o", "model.npz"]
+    fit = ["fit", "--alpha=0.8", "in", "-o", "model.npz"]
     process = program(*fit, elements=60)
     wait_until(Path(".model.npz.checkpoint.lock").exists, process)
     wait_until(lambda: Path(".model.npz.checkpoint.lock").read_text(), process)

@@ -41,7 +41,7 @@ def current_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", [".parquet", ".feather", ".arrow"])
 def test_a_folder_fits_and_predicts_like_its_rows_in_memory(kind, layout):
     logits, labels = write_folder(Path("in"), kind, layout=layout)
-    succeed("fit", "in", "--labels-key", "label", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "--labels-key", "label", "-o", "model.npz")
     assert_fits("model.npz", logits, labels)
     assert not Path("model.npz.checkpoint").exists()
     succeed("predict", "model.npz", "in", "--labels-key", "label", "-o", "out", "--alpha", 0.9)
@@ -77,7 +77,7 @@ def test_a_file_without_rows_is_one_of_no_rows(kind, layout, part):
     whole = table(logits[rows], labels[rows], layout=layout)
     write(Path(f"in/part-{part:04d}{kind}"), whole.slice(0, 0))
     rest = np.delete(np.arange(PARTS * ROWS), rows)
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert_fits("model.npz", logits[rest], labels[rest])
     ids = ("--id-column", "label")
     result = succeed("predict", "model.npz", "in", *ids, "-o", "out")
@@ -97,7 +97,7 @@ def test_tables_of_text_may_have_no_rows_either():
         columns = dict(zip(NAMES, logits[rows].T, strict=True))
         Path("in").mkdir(exist_ok=True)
         write_columns(Path(f"in/{name}.csv"), columns | {"label": np.array(NAMES)[labels[rows]]})
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert_fits("model.npz", logits, labels)
     succeed("predict", "model.npz", "in", "-o", "out")
     assert pq.read_metadata("out/a.parquet").num_rows == 0
@@ -106,13 +106,13 @@ def test_tables_of_text_may_have_no_rows_either():
 @pytest.mark.parametrize("kind", [".parquet", ".csv"])
 def test_a_folder_of_files_without_rows_is_refused(kind):
     write_folder(Path("some"))
-    succeed("fit", "some", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "some", "-o", "model.npz")
     Path("in").mkdir()
     columns = dict.fromkeys([*NAMES, "label"], np.empty(0))
     for name in "ab":
         write_columns(Path(f"in/{name}{kind}"), columns)
     message = "in must hold at least one row: got 2 empty files."
-    assert fail("fit", "in", "-o", "new.npz") == message
+    assert fail("fit", "--alpha=0.8", "in", "-o", "new.npz") == message
     assert fail("predict", "model.npz", "in", "-o", "out") == message
     assert fail("evaluate", "model.npz", "in") == message
     save_calibrated("best.npz", *make_data(80))
@@ -124,7 +124,7 @@ def test_labels_that_leave_out_columns_are_noticed_behind_a_file_without_rows():
     part = table(logits, labels).append_column("age", pa.array(np.linspace(0, 9.7, 80)))
     write(Path("in/a.parquet"), part.slice(0, 0))
     write(Path("in/b.parquet"), part)
-    assert "which no label names" in fail("fit", "in", "-o", "model.npz")
+    assert "which no label names" in fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
 
 
 def test_evaluate_takes_a_folder_with_truth_in_lists():
@@ -135,7 +135,7 @@ def test_evaluate_takes_a_folder_with_truth_in_lists():
         lists = pa.FixedSizeListArray.from_arrays(pa.array(truth[rows].ravel()), 3)
         part = table(logits[rows], labels[rows], layout="fixed").append_column("human", lists)
         write(Path(f"in/{i}.parquet"), part)
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     succeed("evaluate", "model.npz", "in", "--alpha", "0.9,0.99", "-o", "t.parquet")
     found = pq.read_table("t.parquet").to_pydict()
     model = decal.Decalibrator.load("model.npz")
@@ -156,7 +156,7 @@ def test_folders_named_by_hive_give_a_column():
     Path("in/_SUCCESS").touch()
     write(Path("in/_temporary/part-9.parquet"), part)
     write(Path("in/.hidden.parquet"), part)
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert_fits("model.npz", logits, labels)
     succeed("predict", "model.npz", "in", "-o", "out")
     assert Path("out/label=dog/part-0.parquet").exists()
@@ -166,7 +166,7 @@ def test_columns_in_another_order_are_matched_by_name():
     logits, labels = write_folder(Path("in"))
     path = Path("in/part-0002.parquet")
     write(path, pq.read_table(path).select(["label", "eel", "cat", "dog"]))
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert_fits("model.npz", logits, labels)
 
 
@@ -178,7 +178,7 @@ def test_weights_are_a_column_and_files_of_zero_weight_add_nothing():
         rows = slice(20 * i, 20 * i + 20)
         part = table(logits[rows], labels[rows]).append_column("w", pa.array(weights[rows]))
         write(Path(f"in/{i}.parquet"), part)
-    succeed("fit", "in", "-o", "model.npz", "--weights-key", "w")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz", "--weights-key", "w")
     assert_fits("model.npz", logits, labels, sample_weight=weights)
 
 
@@ -252,7 +252,7 @@ def test_a_bad_partition_is_named_exactly_and_nothing_is_lost(spoil, message):
     path = Path("in/part-0003.parquet")
     good = pq.read_table(path)
     write(path, spoil(good))
-    fit = ["fit", "in", "--labels-key", "label", "-o", "model.npz"]
+    fit = ["fit", "--alpha=0.8", "in", "--labels-key", "label", "-o", "model.npz"]
     assert fail(*fit) == message + ADVICE
     assert not Path("model.npz").exists()
     # Without it, and listed:
@@ -308,7 +308,7 @@ def test_bad_lists_are_named_exactly(layout, spoil, message):
     else:
         part = pa.table({"logits": pa.array(spoilt), "label": labels[rows]})
     write(Path("in/part-0003.parquet"), part)
-    assert fail("fit", "in", "-o", "model.npz") == message + ADVICE
+    assert fail("fit", "--alpha=0.8", "in", "-o", "model.npz") == message + ADVICE
 
 
 def corrupt_page(path):
@@ -329,10 +329,10 @@ def test_a_corrupt_file_is_reported_by_name_and_nothing_is_lost(kind):
         corrupt_page(path)
     else:
         path.write_bytes(good[: len(good) // 2])
-    message = fail("fit", "in", "-o", "model.npz")
+    message = fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert f"must be in an intact {kind} file: got in/part-0003{kind} (" in message
     assert message.endswith(ADVICE)
-    result = succeed("fit", "in", "-o", "model.npz", "--skip-bad")
+    result = succeed("fit", "--alpha=0.8", "in", "-o", "model.npz", "--skip-bad")
     assert f"Left out part-0003{kind}: " in result.stderr
     rest = np.r_[0:120, 160:200]
     assert_fits("model.npz", logits[rest], labels[rest])
@@ -344,7 +344,7 @@ def test_a_corrupt_file_is_reported_by_name_and_nothing_is_lost(kind):
     path.write_bytes(good)
     succeed("predict", "model.npz", "in", "-o", "out")
     assert json.loads(Path("out/_SUCCESS.json").read_text())["rows"] == PARTS * ROWS
-    succeed("fit", "in", "-o", "model.npz", "--force")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz", "--force")
     assert_fits("model.npz", logits, labels)
 
 
@@ -352,13 +352,13 @@ def test_all_bad_headers_are_told_before_any_work():
     write_folder(Path("in"))
     for i in (1, 3, 4):
         Path(f"in/part-000{i}.parquet").write_bytes(b"")
-    message = fail("fit", "in", "-o", "model.npz")
+    message = fail("fit", "--alpha=0.8", "in", "-o", "model.npz")
     assert "got in/part-0001.parquet (" in message
     assert "So 2 more: part-0003.parquet, part-0004.parquet." in message
     assert not Path("model.npz.checkpoint").exists()
     for i in (0, 2):
         Path(f"in/part-000{i}.parquet").write_bytes(b"")
-    message = fail("fit", "in", "-o", "model.npz", "--skip-bad")
+    message = fail("fit", "--alpha=0.8", "in", "-o", "model.npz", "--skip-bad")
     assert message.startswith("in must hold a file that can be fitted: got 5 bad ones.")
 
 
@@ -366,22 +366,22 @@ def test_all_bad_headers_are_told_before_any_work():
     ("arguments", "message"),
     [
         (
-            ["fit", "in", "-o", "model.npz", "--reference", "best"],
+            ["fit", "--alpha=0.8", "in", "-o", "model.npz", "--reference", "best"],
             "reference must be 'model' for a folder: got 'best', whose recentering needs all the "
             "data in memory at once. Leave --reference out, or fit one file.",
         ),
         (
-            ["fit", "in", "-o", "model.npz", "--labels", "labels.npy"],
+            ["fit", "--alpha=0.8", "in", "-o", "model.npz", "--labels", "labels.npy"],
             "labels must be a column of the files themselves for a folder: got the file "
             "labels.npy. Name the column with --labels-key.",
         ),
         (
-            ["fit", "empty", "-o", "model.npz"],
+            ["fit", "--alpha=0.8", "empty", "-o", "model.npz"],
             "empty must hold files that end in .npz, .npy, .csv, .parquet, .feather or .arrow: "
             "got none.",
         ),
         (
-            ["fit", "mixed", "-o", "model.npz"],
+            ["fit", "--alpha=0.8", "mixed", "-o", "model.npz"],
             "mixed must hold files of one format: got .csv and .parquet.",
         ),
         (
@@ -405,7 +405,7 @@ def test_what_a_folder_cannot_be_is_said_at_once(arguments, message):
     Path("mixed").mkdir()
     Path("mixed/a.csv").touch()
     Path("mixed/b.parquet").touch()
-    succeed("fit", "in", "-o", "old.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "old.npz")
     assert fail(*arguments) == message
 
 
@@ -423,5 +423,5 @@ def test_a_fault_of_the_labels_is_not_blamed_on_the_logits(labels, message):
     Path("labels.npy").write_bytes(b"no array")
     if labels is not None:
         np.save("labels.npy", labels)
-    result = refused("fit", "logits.npy", "--labels", "labels.npy", "-o", "m.npz")
+    result = refused("fit", "--alpha=0.8", "logits.npy", "--labels", "labels.npy", "-o", "m.npz")
     assert result.startswith(message)

@@ -98,7 +98,7 @@ def test_a_file_is_opened_once_and_its_names_are_listed_once(tmp_path, data, mon
     monkeypatch.setattr(zipfile, "ZipFile", Archive)
     monkeypatch.chdir(tmp_path)
     for command in (
-        ("fit", path, "-o", "model.npz"),
+        ("fit", "--alpha=0.8", path, "-o", "model.npz"),
         ("predict", "model.npz", path, "-o", "out.npy"),
         ("evaluate", "model.npz", path),
         ("explore", "model.npz", path, "--export", "page.html"),
@@ -208,7 +208,7 @@ def test_memory_does_not_grow_with_the_file(kind):
         source = [f"{size}.parquet"]
         if kind != "parquet":
             source = [f"{size}.npy", "--labels", f"{size}-labels.npy"]
-        yield ["fit", *source, "-o", f"{size}.npz"]
+        yield ["fit", "--alpha=0.8", *source, "-o", f"{size}.npz"]
         yield ["predict", f"{size}.npz", source[0], "-o", f"{size}-out.npy"]
 
     # The first two import what all of them need.

@@ -34,7 +34,7 @@ def current_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_predict_keeps_finished_files_and_continues(number):
     write_folder(Path("in"), rows=4000)
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     process = program("predict", "model.npz", "in", "-o", "out")
     wait_until(Path("out/part-0001.parquet").exists, process)
     process.send_signal(number)
@@ -60,7 +60,7 @@ def test_a_killed_predict_keeps_finished_files_and_continues(number):
 
 def test_predictions_of_another_model_are_not_mixed_in():
     write_folder(Path("in"))
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     succeed("predict", "model.npz", "in", "-o", "out", "--alpha", 0.5)
     message = fail("predict", "model.npz", "in", "-o", "out", "--alpha", 0.6)
     assert message == (
@@ -76,7 +76,7 @@ def test_predictions_of_another_model_are_not_mixed_in():
 
 def test_an_output_that_cannot_be_written_never_drops_a_good_file():
     write_folder(Path("in"))
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     Path("out/part-0001.parquet").mkdir(parents=True)
     result = run("predict", "model.npz", "in", "-o", "out", "--force", "--skip-bad")
     assert result.exit_code != 0
@@ -86,7 +86,7 @@ def test_an_output_that_cannot_be_written_never_drops_a_good_file():
 
 def test_two_predicts_cannot_write_one_folder_at_once():
     write_folder(Path("in"), rows=20_000)
-    succeed("fit", "in", "-o", "model.npz")
+    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
     predict = ["predict", "model.npz", "in", "-o", "out"]
     process = program(*predict, elements=60)
     lock = Path("out/.decal.lock")

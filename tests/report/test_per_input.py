@@ -169,6 +169,42 @@ def test_the_action_is_the_cheapest_at_the_point_of_those_that_are_e_admissible(
     assert judged > 5
 
 
+@pytest.mark.parametrize("rule", ["gamma_maximin", "gamma_maximax", "minimax_regret", "point"])
+def test_a_rule_takes_the_action_that_its_definition_names(rule):
+    judged = 0
+    for seed in range(6):
+        credal = sets(20 + seed, "random")
+        costs = np.random.default_rng(seed).random((3, 4))
+        taken = decal.Report.of(credal, costs=costs, rule=rule).action
+        for row, action in enumerate(taken):
+            paid = box_vertices(credal.lower[row], credal.upper[row]) @ costs.T
+            score = {
+                "gamma_maximin": [max(paid[:, a]) for a in range(3)],
+                "gamma_maximax": [min(paid[:, a]) for a in range(3)],
+                "minimax_regret": [max(p[a] - min(p) for p in paid) for a in range(3)],
+                "point": [float(credal.point[row] @ of_a) for of_a in costs],
+            }[rule]
+            assert score[action] == pytest.approx(min(score), abs=1e-9)
+            judged += action != decal.Report.of(credal, costs=costs).action[row]
+    assert (judged > 0) == (rule != "point")
+
+
+@pytest.mark.parametrize("rule", ["maximality", "interval_dominance"])
+def test_of_actions_that_a_rule_keeps_the_cheapest_at_the_point_is_taken(rule):
+    credal = sets(30, "narrow", inside=False)
+    costs = np.random.default_rng(3).random((3, 4))
+    for row, action in enumerate(decal.Report.of(credal, costs=costs, rule=rule).action):
+        kept = np.flatnonzero(credal[row : row + 1].decide(rule, utility=-costs)[0])
+        expected = costs @ credal.point[row]
+        assert action in kept
+        assert expected[action] == min(expected[kept])
+
+
+def test_a_rule_that_does_not_exist_is_refused():
+    with pytest.raises(decal.InputError, match="rule must be one of"):
+        decal.Report.of(sets(9, "random"), costs=np.ones((2, 4)), rule="hurwicz")
+
+
 def test_of_actions_that_cost_the_same_the_first_is_taken():
     credal = sets(7, "random")
     costs = {"wait": dict.fromkeys(NAMES, 1.0), "look": dict.fromkeys(NAMES, 1.0)}

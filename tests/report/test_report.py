@@ -10,6 +10,10 @@ import pytest
 import decal
 
 NAMES = ("cat", "<dog>", "=eel")
+COSTS = {
+    "feed": dict(zip(NAMES, (0, 1, 2), strict=True)),
+    "flee": dict(zip(NAMES, (3, 1, 0), strict=True)),
+}
 
 
 def lines(report):
@@ -40,6 +44,21 @@ def test_lines_are_picked_as_from_a_list(report):
     assert lines(marked) == [line for line in lines(report) if line["check"]]
     with pytest.raises(IndexError):
         report[30]
+
+
+@pytest.mark.parametrize("ids", [None, "P"])
+def test_parts_of_sets_make_the_report_of_all(model, new, ids):
+    from decal.report import in_parts
+
+    names = None if ids is None else np.array([f"P-{i}" for i in range(30)])
+    whole = model.report(new, ids=names, check=0.3, costs=COSTS)
+    credal = model.predict(new, ids=names)
+    cuts = [slice(0, 4), slice(4, 5), slice(5, 30)]
+    parts = list(in_parts(lambda: (credal[cut] for cut in cuts), check=0.3, costs=COSTS))
+    assert [len(part) for part in parts] == [4, 1, 25]
+    joined = decal.Report.join(parts)
+    assert lines(joined) == lines(whole)
+    assert repr(joined) == repr(whole)
 
 
 def test_picked_lines_keep_their_numbers(model, new):

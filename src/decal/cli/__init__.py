@@ -6,6 +6,7 @@ The streams that commands print on are here for commands of other packages, too.
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -30,10 +31,10 @@ __all__ = ["app", "messages", "output", "progress_bar", "say"]
 
 
 class _Command(typer.core.TyperCommand):
-    """A command whose help shows no type for flags, which take no value."""
+    """A command whose help is short: no type for flags, and one long name for each option."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _hide_types_of_flags(self, ctx)
+        _shorten(self, ctx)
         super().format_help(ctx, formatter)
 
 
@@ -53,7 +54,7 @@ class _Commands(typer.core.TyperGroup):
         return (plugins.listed if self.listing else plugins.loaded)(cmd_name, _Command)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        _hide_types_of_flags(self, ctx)
+        _shorten(self, ctx)
         listing = copy.copy(self)
         listing.listing = True
         super(_Commands, listing).format_help(ctx, formatter)
@@ -73,10 +74,12 @@ class _Commands(typer.core.TyperGroup):
             raise typer.Exit(130) from None
 
 
-def _hide_types_of_flags(command: Any, ctx: Any) -> None:
+def _shorten(command: Any, ctx: Any) -> None:
     for option in command.get_params(ctx):
         if getattr(option, "is_flag", False):
             option.metavar = ""
+        others = [name for name in option.opts if name.startswith("--")][1:]
+        option.opts = [name for name in option.opts if name not in others]
 
 
 def _warnings_said() -> Callable[..., None]:
@@ -137,4 +140,9 @@ EXAMPLES: dict[Callable[..., None], str] = {
 
 for _command, _examples in EXAMPLES.items():
     _lines = (line.strip() for line in _examples.splitlines())
-    app.command(cls=_Command, epilog="\n\n".join(filter(None, _lines)))(_command)
+    _told = inspect.cleandoc(_command.__doc__ or "").split("\n\n")
+    app.command(
+        cls=_Command,
+        help="\n\n".join(" ".join(paragraph.split()) for paragraph in _told),
+        epilog="\n\n".join(filter(None, _lines)),
+    )(_command)

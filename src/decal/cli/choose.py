@@ -58,7 +58,7 @@ def choose(
     confidence: Annotated[
         float | None, option("With --hold: over the draw of these labels, not on average.", "SHARE")
     ] = None,
-    seed: Annotated[int, option("With --hold: orders the labels.", min=0)] = 0,
+    seed: Annotated[int, option("With --hold: orders the labels.", "N", min=0)] = 0,
     out: Annotated[
         Path | None,
         options.output_option(

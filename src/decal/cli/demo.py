@@ -47,7 +47,7 @@ def demo(
             "TEXT",
         ),
     ] = None,
-    seed: Annotated[int, option("Draws the texts to learn from, and to look at.", min=0)] = 0,
+    seed: Annotated[int, option("Draws the texts to learn from, and to look at.", "N", min=0)] = 0,
     out: Annotated[
         Path, option("Folder of results; an earlier demo's are replaced.", file_okay=False)
     ] = Path("decal-demo"),

@@ -76,16 +76,16 @@ def fit(
         float | None, option("No wish, but this level, 0 to 1; smaller is wider.", "LEVEL")
     ] = None,
     per: options.PerOption = None,
-    seed: Annotated[int, option("With a wish: splits the rows.", min=0)] = 0,
+    seed: Annotated[int, option("With a wish: splits the rows.", "N", min=0)] = 0,
     likelihood: Annotated[
         str, option("Likelihood ratio per example, or of all data.", "mean|sum")
     ] = "mean",
     reference: Annotated[
         str | None,
         option(
-            "Measure from the model as it is, or recentered, half so, or as far as labels say "
-            "(loads all data); consensus: for gold labels.",
-            "model|best|halfway|auto|consensus",
+            "Measure from the model as it is (model), recentered (best), half so (halfway), or as "
+            "far as labels say (auto; consensus for gold labels). All but model load all data.",
+            "NAME",
             show_default="model; a wish chooses",
         ),
     ] = None,
@@ -119,7 +119,7 @@ def fit(
     ] = False,
     skip_bad: options.SkipBadOption = False,
     checkpoint_every: Annotated[
-        float, option("How often to keep what was learnt so far.", "SECONDS", min=0)
+        float, option("Keep what was learnt so often.", "SECONDS", min=0)
     ] = EVERY,
     restart: Annotated[
         bool, option("Forget what an interrupted fit has learnt.", None, "--restart")
@@ -135,9 +135,8 @@ def fit(
     wishes: dict[str, Any] = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
     wish = options.one_wish(LARGE_REMEDY if logits.is_dir() else FIRST_WISH, **wishes)
     check_output(model, force=force, formats=(".npz",))
-    given = {"reference": reference, "directions": directions and _directions(directions, mix)}
-    if mix and not directions:
-        raise InputError("mix", "go with --directions local", f"{mix:g} alone")
+    moves = _directions(directions or "class", mix) if directions or mix else None
+    given = {"reference": reference, "directions": moves}
     settings: dict[str, Any] = {
         "likelihood": likelihood,
         "box": box,

@@ -132,8 +132,8 @@ class Reading:
         option(
             "Array of an .npz, or column of a table, that holds the labels.",
             "KEY",
-            "--labels-key",
             "--label-column",
+            "--labels-key",
         ),
     ] = None
     truth_key: Annotated[str | None, option("Array of an .npz that holds the truth.", "KEY")] = None

@@ -141,6 +141,8 @@ class Asked:
         promise = self.promise
         if not possible and promise is not None and promise.per != "group":
             promise = None
+        if promise is None and groups is None:
+            return self.model.predict_rows(rows, alpha=self.level)
         sets: IntervalCredalSet = promised_sets(self.model, rows, self.level, promise, groups)
         return sets
 

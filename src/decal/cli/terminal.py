@@ -72,6 +72,9 @@ PHRASES = {
     ),
     "Add the direction 'class'.": "Fit it with --directions class, or with class and others.",
     "; see lower_entropy(max_nodes=...)": "",
+    "Wish for less, or for miss=, or label more rows.": (
+        "Wish for less, or for --miss, or label more rows."
+    ),
     "or pass a list of paths.": "or list their paths in a .txt.",
     "Pass output=.": "Say which with --classifier-output.",
     "Use decal.MultiLabelDecalibrator on its logits.": "",

@@ -67,7 +67,7 @@ def triage(
     score: Annotated[
         str | None, option("Name of a score, instead of the one that labels choose.")
     ] = None,
-    seed: Annotated[int, option("Draws the labelled rows that choose the score.", min=0)] = 0,
+    seed: Annotated[int, option("Draws the labelled rows that choose the score.", "N", min=0)] = 0,
     out: Annotated[
         Path | None,
         options.output_option("Write NEW's rows: .csv, .parquet or .npz; - for standard output."),
