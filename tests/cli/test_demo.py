@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
 import os
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +14,9 @@ import pytest
 
 pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
-pytest.importorskip("matplotlib", reason="needs decal[plot]")
-pytest.importorskip("PIL", reason="needs decal[explore]")
-
-import PIL.Image
 
 import decal
-from decal.cli.demo import in_words, language_story, run_demo
+from decal.cli.demo import language_story, run_demo
 from decal.cli.terminal import output
 from decal.io import row_files
 from helpers.commands import refused, succeed
@@ -77,49 +71,23 @@ def possible(credal, row):
     return kept
 
 
-def test_the_numbers_are_those_of_a_direct_count(demo):
-    network, shown, *_ = demo.levels
-    test = demo.test
-    kept = np.array([possible(demo.credal, row) for row in range(len(test))])
-    np.testing.assert_array_equal(demo.kept, kept)
-    right = [kept[row, label] for row, label in enumerate(test.labels)]
-    alone = [row for row in range(len(test)) if sum(kept[row]) == 1]
-    assert shown.languages == pytest.approx(sum(map(sum, kept)) / len(test))
-    assert shown.decided == pytest.approx(len(alone) / len(test))
-    assert shown.wrong == pytest.approx(1 - np.mean([right[row] for row in alone]))
-    assert shown.missed == pytest.approx(1 - np.mean(right))
-    guessed = [int(np.argmax(z)) for z in test.logits]
-    errors = np.array(guessed) != test.labels
-    assert network.missed == network.wrong == pytest.approx(errors.mean())
-    assert (network.languages, network.decided) == (1, 1)
-    surest = sorted(range(len(test)), key=lambda row: -max(test.logits[row]))[: len(alone)]
-    assert demo.surest_wrong == pytest.approx(errors[surest].mean())
-
-
-def test_the_level_is_the_largest_that_misses_at_most_one_in_ten(demo):
-    choose = decal.datasets.languages("choose")
-
-    def missed(alpha):
-        kept = demo.model.predict(choose.logits, alpha=alpha).decide("e_admissible")
-        return 1 - kept[np.arange(len(choose)), choose.labels].mean()
-
-    alpha = demo.model.alpha
-    assert missed(alpha) <= 0.1 < missed(alpha + 0.001)
-    assert [level.allowed for level in demo.levels[1:]] == [0.1, 0.05, 0.02]
-    assert demo.levels[1].alpha == alpha
-    assert demo.chosen_by == len(choose)
+def test_the_model_is_the_one_that_misses_at_most_one_in_ten(demo):
+    known = decal.datasets.languages("fit")
+    expected = decal.decalibrate(known.logits, known.labels, miss=0.1, classes=known.classes)
+    assert repr(demo.model) == repr(expected)
+    kept = np.array([possible(demo.model.predict(demo.test.logits), row) for row in range(200)])
+    np.testing.assert_array_equal(demo.kept[:200], kept)
+    assert [*demo.report.possible] == demo.model.predict(demo.test.logits).possible()
 
 
 def test_the_sets_say_something(demo):
-    network, shown, *cautious = demo.levels
-    assert shown.languages < 4
-    assert shown.decided > 0.3
-    assert shown.wrong < network.wrong / 3
-    assert shown.missed < 0.12
-    for narrow, wide in zip([shown, *cautious], cautious, strict=False):
-        assert narrow.alpha > wide.alpha
-        assert narrow.languages < wide.languages
-        assert narrow.missed > wide.missed
+    size = demo.kept.sum(axis=1)
+    missed = ~demo.kept[np.arange(len(size)), demo.test.labels]
+    errors = demo.test.logits.argmax(axis=1) != demo.test.labels
+    assert size.mean() < 4
+    assert (size == 1).mean() > 0.3
+    assert missed[size == 1].mean() < errors.mean() / 2
+    assert missed.mean() < 0.12
 
 
 def test_texts_are_shown_by_rules(demo):
@@ -129,7 +97,7 @@ def test_texts_are_shown_by_rules(demo):
     assert same == set(np.flatnonzero(kept[row]))
     assert len(same) == 2
     size = kept.sum(axis=1)
-    least, greatest = demo.credal.entropy()
+    least, greatest = demo.model.predict(test.logits).entropy()
     ranked = sorted(range(len(size)), key=lambda i: (-size[i], -greatest[i], -least[i], i))
     assert demo.shown["most uncertain"] == ranked[0]
     assert demo.shown["least uncertain"] == ranked[-1]
@@ -137,54 +105,19 @@ def test_texts_are_shown_by_rules(demo):
     assert demo.shown["surest mistake"] == mistakes[-1]
 
 
-def test_languages_in_words():
-    assert in_words(["Danish"]) == "Danish"
-    assert in_words(["Danish", "Norwegian"]) == "Danish or Norwegian"
-    assert in_words(["Czech", "Slovak", "Polish"]) == "Czech, Slovak or Polish"
-    assert in_words(list("abcd")) == "one of 4 languages"
-
-
 def test_the_folder_holds_the_results(run, demo):
     folder = run[2] / demo.folder
     names = {path.name for path in folder.iterdir()}
-    results = {"model.npz", "test.csv", "decisions.csv", "levels.csv"}
-    assert names == results | {"texts.png", "levels.png", "story.html", "explorer.html"}
+    assert names == {"model.npz", "test.csv", "report.html", "story.html", "explorer.html"}
     model = decal.Decalibrator.load(folder / "model.npz")
     found = row_files.open_source(folder / "test.csv", classes=model.classes).all()
     np.testing.assert_array_equal(found.labels, demo.test.labels)
-    np.testing.assert_allclose(model.predict(found.logits).upper, demo.credal.upper)
-    with (folder / "decisions.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    tie = rows[demo.shown["surest tie"]]
-    assert tie["text"] == demo.test.texts[demo.shown["surest tie"]]
-    assert set(tie["left"].split()) == {
-        demo.test.classes[k] for k in np.flatnonzero(demo.kept[demo.shown["surest tie"]])
-    }
-    assert tie["count"] == "2"
-    with (folder / "levels.csv").open(encoding="utf-8", newline="") as file:
-        (_, shown, *_) = csv.DictReader(file)
-    assert float(shown["missed"]) == pytest.approx(demo.levels[1].missed)
-
-
-def test_the_pictures_are_figures_and_pages(run, demo):
-    texts, levels, story, page = (run[2] / path for path in demo.pictures)
-    assert not demo.notes
-    for figure in (texts, levels):
-        with PIL.Image.open(figure) as picture:
-            assert picture.width > 600
-            assert picture.convert("L").getextrema() == (0, 255)
-    assert "Which language is this?" in page.read_text(encoding="utf-8")
-    assert "Which language is it?" in story.read_text(encoding="utf-8")
-
-
-def test_what_cannot_be_drawn_is_said(demo, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    bare = command._with_pictures(replace(demo, folder=tmp_path))
-    assert [path.name for path in bare.pictures] == ["story.html", "explorer.html"]
-    assert bare.notes == (
-        "texts.png is missing: figures need matplotlib: pip install 'decal[plot]'",
-        "levels.png is missing: figures need matplotlib: pip install 'decal[plot]'",
-    )
+    np.testing.assert_allclose(found.logits, demo.test.logits)
+    assert model.promise == demo.model.promise
+    pages = {name: (folder / name).read_text(encoding="utf-8") for name in names if "html" in name}
+    assert "Which language is this?" in pages["explorer.html"]
+    assert "Which language is it?" in pages["story.html"]
+    assert "Hubungan satu-ke-satu" in pages["report.html"]
 
 
 def test_the_seed_draws_the_texts(demo):
@@ -195,24 +128,19 @@ def test_the_seed_draws_the_texts(demo):
 # What it prints
 
 
-def test_it_reads_in_thirty_seconds(printed):
-    assert len(printed.splitlines()) < 60
+def test_it_reads_in_thirty_seconds(demo, printed):
+    assert len(printed.splitlines()) < 45
     story, _ = printed.split("Results are in my demo.")
     assert all(len(line.rstrip()) <= 80 for line in story.splitlines())
-    assert "Decimalni broj  →  Serbian or Croatian" in printed
-    assert re.search(r"^  Serbian +·+━*◆━*·+  0\.15 to 0\.84  ✓$", printed, re.MULTILINE)
-    assert "network alone" in printed
-    assert "…" not in story  # nothing is cut
-
-
-def test_the_numbers_printed_are_those_of_the_files(run, printed):
-    lines = (run[2] / "my demo" / "levels.csv").read_text(encoding="utf-8").splitlines()
-    for line in lines[1:]:
-        _, alpha, languages, decided, wrong, missed = (float(x or "nan") for x in line.split(","))
-        shown = [f"{languages:.1f}", f"{decided:.0%}", f"{wrong:.1%}", f"{missed:.1%}"]
-        if alpha == alpha:
-            shown.insert(0, f"{alpha:.3f}")
-        assert re.search(r"\s+".join(map(re.escape, shown)) + r"\s*$", printed, re.MULTILINE)
+    said = " ".join(printed.split())
+    assert " ".join(demo.model.promise.lines()).replace("per='class'", "--per class") in said
+    for row in demo.shown.values():
+        name, true = demo.test.texts[row], demo.test.classes[demo.test.labels[row]]
+        assert re.search(rf"^  {re.escape(name)}  +{true} ", printed, re.MULTILINE)
+    missed = ~demo.kept[np.arange(len(demo.test)), demo.test.labels]
+    alone = demo.kept.sum(axis=1) == 1
+    assert f"it misses {missed.mean():.1%}. One language alone is possible" in said
+    assert f"for {alone.mean():.0%} of them, and {missed[alone].mean():.1%} of these" in said
 
 
 def in_shell(typed, folder):
@@ -230,7 +158,7 @@ def test_the_commands_that_it_prints_work_as_typed(run, printed):
     after = printed.split("Try next:")[1].split("And with texts")[0]
     commands = [line.strip() for line in after.splitlines() if line.strip()]
     kinds = [re.search(r"decal (\w+)", typed)[1] for typed in commands]
-    assert kinds[:3] == ["decide", "evaluate", "predict"]
+    assert kinds[:3] == ["report", "evaluate", "predict"]
     for typed in commands:
         assert in_shell(typed, run[2]) or "intervals" in typed
     first = (run[2] / "my demo" / "intervals.csv").read_text(encoding="utf-8").splitlines()[1]
@@ -263,9 +191,15 @@ def test_a_text_of_ones_own_needs_the_network(tmp_path, monkeypatch):
     )
 
 
-def test_a_bar_spans_the_interval_and_marks_the_network():
-    assert command._interval(0.25, 0.5, 0.3).plain == "·" * 8 + "━◆" + "━" * 7 + "·" * 15
-    assert command._interval(1, 1, 1).plain == "·" * 31 + "◆"
+def test_a_text_of_ones_own_is_reported(monkeypatch):
+    texts, p = decal.datasets.languages("test").texts[:2], np.full((2, 20), 0.01)
+    p[0, 3], name = 0.8, decal.datasets.languages("test").classes[3]
+    monkeypatch.setattr(command.datasets, "language_probabilities", lambda _: p)
+    result = succeed("demo", "--text", texts[0], "--text", texts[1])
+    assert re.search(rf"^  {texts[0][:20]}.* {name} ", result.stdout, re.MULTILINE)
+    said = " ".join(result.stdout.split())
+    assert f"{texts[1]}: these 20 languages have 20% of the network's probability." in said
+    assert f"{texts[0]}: these" not in said
 
 
 # The story on the first page: three close languages
