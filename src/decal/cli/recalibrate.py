@@ -21,7 +21,7 @@ from decal.io.writers import matrix_writer
 KINDS = ("logits", "probabilities")
 
 RECALIBRATE_EXAMPLES = """[bold]Examples[/]
-    decal fit validation.csv --reference best --directions class,temperature -o best.npz
+    decal fit validation.csv --alpha 0.8 --reference best --directions class,temperature -o best.npz
     decal recalibrate best.npz test.csv -o recalibrated.csv
     decal recalibrate best.npz new.npy --write probabilities -o probabilities.npy
     [bold]Output[/]

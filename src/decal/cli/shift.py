@@ -31,7 +31,7 @@ from decal.rows import Rows
 from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
 SHIFT_EXAMPLES = """[bold]Examples[/]
-    decal fit validation.csv --reference best --directions class,temperature -o best.npz
+    decal fit validation.csv --alpha 0.8 --reference best --directions class,temperature -o best.npz
     decal shift best.npz unlabelled.parquet
     decal shift best.npz unlabelled.parquet -o adapted.csv
     decal shift best.npz unlabelled.csv --bootstrap 200 --labelled validation.csv
