@@ -39,6 +39,7 @@ def printed_by(line):
 
 def test_the_commands_of_the_page_print_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     run_commands = 0
     for kind, text in FENCE.findall(PAGE.read_text(encoding="utf-8")):
         if kind == "python":

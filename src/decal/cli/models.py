@@ -204,7 +204,8 @@ def fit(
         for line in fitted.promise.lines():
             said = textwrap.fill(in_options(line), output.width)
             output.print(said, highlight=False, markup=False)
-    say(f"Wrote {model}: {repr(fitted).splitlines()[0]}", style="green")
+    settings_told, learnt_from = fitted.described()
+    say(f"Wrote {model}: Decalibrator({settings_told}), {learnt_from}", style="green")
     if warning:
         say(warning, style="bold red")
     if faults:

@@ -141,9 +141,11 @@ class Asked:
         promise = self.promise
         if not possible and promise is not None and promise.per != "group":
             promise = None
+        sets: IntervalCredalSet
         if promise is None and groups is None:
-            return self.model.predict_rows(rows, alpha=self.level)
-        sets: IntervalCredalSet = promised_sets(self.model, rows, self.level, promise, groups)
+            sets = self.model.predict_rows(rows, alpha=self.level)
+        else:
+            sets = promised_sets(self.model, rows, self.level, promise, groups)
         return sets
 
     def __str__(self) -> str:
