@@ -284,7 +284,8 @@ def report(
       0    ham         ham | spam  0.286  0.814  yes    file    ···███████··
       1    spam        spam        0.982  0.998         drop    ···········█
     """
-    require_classes(model)
+    remedy = "Report a label: decal.Report.of(model.predict(logits).label(name))."
+    require_classes(model, remedy)
     credal = model.predict(logits, ids=ids, **options)
     promise = getattr(model if options.get("alpha") is None else options["alpha"], "promise", None)
     said = "" if promise is None else str(promise)
