@@ -106,7 +106,7 @@ def report(
             if append is not None:
                 append(part.arrow_columns(lists=kind == ".parquet"))
             if kind == ".html" or rows < SHOWN:
-                held.append(part)
+                held.append(part if kind == ".html" else part[:SHOWN])
             rows += len(part)
             marked = None if marked is None else marked + (part.marked or 0)
     first = Report.join(held)
