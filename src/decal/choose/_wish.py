@@ -310,7 +310,7 @@ class Wish:
             costs |= plain_sizes(plain_logits(some), some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
-        if choice.alpha == 1:
+        if costs.get("single") == 1:
             notes.append(
                 "the prediction alone is within the wish, so that sets are points: for intervals, "
                 f"wish for a smaller {self.name}"
