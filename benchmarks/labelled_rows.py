@@ -40,6 +40,8 @@ LOGITS = {
 TABLES = {"anneal": 46906, "MIC": 46980, "students": 46960, "maternal health": 46941}
 """Tables of DECAL_DATA, all but the last imbalanced, by their numbers at OpenML."""
 
+SIX_TABLES = TABLES | {"splice": 46958, "phishing": 46963}
+
 LEARNT = 0.4
 """Share of a table that the classifier learns from."""
 
@@ -65,8 +67,11 @@ def sets(names: Iterable[str] = ()) -> dict[str, Callable[[int], Rows]]:
 def published(path: Path, seed: int) -> Rows:  # noqa: ARG001 - rows are what they are
     """Logits of new rows and their labels."""
     with np.load(path, allow_pickle=False) as data:
-        kind = "test_" if "test_logits" in data else ""
-        return data[f"{kind}logits"].astype(np.float64), data[f"{kind}labels"].astype(np.intp)
+        logits = next(
+            data[name] for name in ("test_logits", "cifar10_test", "logits") if name in data
+        )
+        labels = data["test_labels" if "test_labels" in data else "labels"]
+        return logits.astype(np.float64), labels.astype(np.intp)
 
 
 def digits(seed: int) -> Rows:
@@ -93,6 +98,11 @@ def table(folder: Path, number: int, seed: int) -> Rows:
     """A boosting of a table, learnt from 40 % of its rows; the others."""
     rows = tabarena(number, folder=folder, download=False)
     return boosted(rows.matrix(), rows.labels, seed, round(LEARNT * len(rows)))
+
+
+def boosted_tables(folder: Path) -> dict[str, Callable[[int], Rows]]:
+    """All six tables, by name."""
+    return {name: partial(table, folder, number) for name, number in SIX_TABLES.items()}
 
 
 def boosted(X: Array, y: Labels, seed: int, learnt: int) -> Rows:

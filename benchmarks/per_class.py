@@ -30,6 +30,7 @@ from labelled_rows import Array, Labels, sets
 
 try:
     from crepes import WrapClassifier
+    from crepes.extras import hinge
     from mapie.classification import SplitConformalClassifier
     from sklearn.base import BaseEstimator, ClassifierMixin
 except ImportError as error:
@@ -87,10 +88,12 @@ class Given(ClassifierMixin, BaseEstimator):
         return X.argmax(axis=1)
 
 
-def by_crepes(z: Array, y: Labels, *, class_cond: bool) -> Sets:
-    """Hinge scores, on average or per class."""
+def by_crepes(
+    z: Array, y: Labels, *, class_cond: bool, score: Callable[..., Array] = hinge
+) -> Sets:
+    """On average or per class."""
     made = WrapClassifier(Given(z.shape[1]))
-    made.calibrate(softmax(z, axis=1), y, class_cond=class_cond, seed=0)
+    made.calibrate(softmax(z, axis=1), y, nc=score, class_cond=class_cond, seed=0)
 
     def predict(new: Array, epsilon: float) -> Mask:
         found = made.predict_set(softmax(new, axis=1), confidence=1 - epsilon, smoothing=False)

@@ -41,9 +41,8 @@ from decal_lab.experiments.harness.logit_sets import (
     find,
     in_halves,
 )
-from labelled_rows import FLOOR, LEARNT, TABLES, Array, Labels
+from labelled_rows import FLOOR, LEARNT, SIX_TABLES, Array, Labels
 
-SIX_TABLES = TABLES | {"splice": 46958, "phishing": 46963}
 RIVALS = ("model", "halfway", "best")
 REFERENCES = (*RIVALS, "auto", "consensus")
 EFFICIENCIES = (0.5, 0.7, 0.8, 0.9, 0.95)
