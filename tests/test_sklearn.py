@@ -514,7 +514,7 @@ def test_new_labels_are_missed_as_rarely_as_promised(own_rows):
     for _ in range(25):
         order = rng.permutation(len(y))
         known, more, new = order[:100], order[100:200], order[200:1200]
-        clf = CredalClassifier(GaussianNB(), miss=0.2)
+        clf = CredalClassifier(GaussianNB(), miss=0.2, directions="local", reference="model")
         if own_rows:
             clf.fit(X[known], y[known]).promise(X[more], y[more])
         else:
