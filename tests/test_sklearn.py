@@ -97,8 +97,8 @@ DIRECTIONS = ("class", "temperature")
 CHECKED = [
     CredalClassifier(LogisticRegression(), cv=2),
     CredalClassifier(RandomForestClassifier(3, random_state=0), cv=2, directions=DIRECTIONS),
-    CredalClassifier(LogisticRegression(), cv=0.4, method="decision_function", reference="best"),
-    CredalClassifier(LogisticRegression(), cv=2, alpha=0.8),
+    CredalClassifier(LogisticRegression(), cv=0.4, method="decision_function"),
+    CredalClassifier(LogisticRegression(), cv=0.4, alpha=0.8, reference="best"),
     CredalClassifier(make_pipeline(StandardScaler(), GaussianNB()), cv=2),
 ]
 
@@ -752,7 +752,8 @@ def test_other_parameters_of_fit_are_split_along_with_the_rows():
     X, y = data()
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    clf = CredalClassifier(pipeline, cv=3).fit(X, y, logisticregression__sample_weight=weights)
+    clf = CredalClassifier(pipeline, cv=3, alpha=0.8)
+    clf.fit(X, y, logisticregression__sample_weight=weights)
     own = clone(pipeline).fit(X, y, logisticregression__sample_weight=weights)
     np.testing.assert_allclose(clf.predict_proba(X), own.predict_proba(X))
 
@@ -764,7 +765,7 @@ def test_metadata_routing_brings_weights_to_a_step_and_groups_to_the_splitter():
     with sklearn.config_context(enable_metadata_routing=True):
         step = LogisticRegression().set_fit_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
-        clf = CredalClassifier(pipeline, cv=GroupKFold(3))
+        clf = CredalClassifier(pipeline, cv=GroupKFold(3), alpha=0.8)
         clf.fit(X, y, sample_weight=weights, groups=groups)
         own = clone(pipeline).fit(X, y, sample_weight=weights)
         outer = GridSearchCV(

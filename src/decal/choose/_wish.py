@@ -210,6 +210,7 @@ class Wish:
         """A model that was fitted on other rows, and promises by all of these."""
         if self.name != "width":
             self._require_enough(len(rows))
+        groups = None if groups is None else check_groups(groups, len(rows))
         wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
         choice = choose(model, rows, **wish)
         return self._kept(model, choice, rows, model.examples, groups)

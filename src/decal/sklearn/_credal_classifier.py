@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from decal._base.data_frames import index_of, require_same_order
-from decal._base.errors import FitWarning, InputError, frames_within_decal
+from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import to_numpy
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_share
@@ -129,10 +128,10 @@ class CredalClassifier(HeldOutClassifier):
     >>> clf.report(X[[0, 70]], check=0.5)
     Report: 2 inputs, 1 to check
     The true label is outside the kept classes for at most 1 new input in 50; approximately,
-    by 105 rows.
+    by 99 rows.
       row  prediction  possible                lower  upper  check  0··········1
-      0    setosa      setosa                  0.919  0.982         ···········█
-      1    virginica   virginica | versicolor  0.496  0.702  yes    ·····███····
+      0    setosa      setosa                  0.977  1.000         ···········█
+      1    virginica   virginica | versicolor  0.498  0.844  yes    ·····█████··
     >>> clf.possible(X[[0, 70]])
     [['setosa'], ['virginica', 'versicolor']]
     """
@@ -218,11 +217,9 @@ class CredalClassifier(HeldOutClassifier):
         classes = len(np.unique(rows.labels))
         if asked or (len(rows) >= wish.needed and classes > 1):
             return False
-        warnings.warn(
+        FitWarning.warn(
             f"miss={DEFAULT_MISS:g}, the default, needs {wish.needed} rows of two classes: got "
-            f"{len(rows)} of {classes}. Nothing is promised, and alpha is {DEFAULT_ALPHA:g}",
-            FitWarning,
-            stacklevel=frames_within_decal(),
+            f"{len(rows)} of {classes}. Nothing is promised, and alpha is {DEFAULT_ALPHA:g}"
         )
         return True
 
