@@ -40,7 +40,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import decal
-from decal.choose import Promise, path, plausibility, triage
+from decal.choose import path, plausibility, triage
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier
 from helpers.sealed_files import write_sealed
 
@@ -97,7 +97,8 @@ DIRECTIONS = ("class", "temperature")
 CHECKED = [
     CredalClassifier(LogisticRegression(), cv=2),
     CredalClassifier(RandomForestClassifier(3, random_state=0), cv=2, directions=DIRECTIONS),
-    CredalClassifier(LogisticRegression(), cv=0.4, method="decision_function", reference="best"),
+    CredalClassifier(LogisticRegression(), cv=0.4, method="decision_function"),
+    CredalClassifier(LogisticRegression(), cv=0.4, alpha=0.8, reference="best"),
     CredalClassifier(make_pipeline(StandardScaler(), GaussianNB()), cv=2),
 ]
 
@@ -117,6 +118,7 @@ def expected_failures(classifier):
 
 
 @pytest.mark.filterwarnings("ignore:.*takes no sample_weight:UserWarning")
+@pytest.mark.filterwarnings("ignore:miss=0.1, the default, needs 9 rows:decal.FitWarning")
 @parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
 def test_it_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
@@ -149,7 +151,7 @@ def test_sets_are_those_of_a_decalibrator_on_out_of_fold_logits(directions, refe
 def test_a_frozen_model_is_taken_as_it_is_and_the_rows_are_calibration_data(likelihood, box):
     X, y = data()
     model = LogisticRegression().fit(X[:100], y[:100])
-    settings = {"likelihood": likelihood, "box": box}
+    settings = {"alpha": 0.8, "likelihood": likelihood, "box": box}
     clf = CredalClassifier(FrozenEstimator(model), **settings).fit(X[100:200], y[100:200])
     log_p = model.predict_log_proba(X)
     direct = decal.Decalibrator(**settings).fit(log_p[100:200], columns(y[100:200]))
@@ -159,7 +161,7 @@ def test_a_frozen_model_is_taken_as_it_is_and_the_rows_are_calibration_data(like
 
 def test_the_decalibrator_and_the_logits_inside_can_be_used_by_themselves():
     X, y = data()
-    clf = CredalClassifier(LogisticRegression()).fit(X, y)
+    clf = CredalClassifier(LogisticRegression(), alpha=0.8).fit(X, y)
     same(clf.predict_credal(X), clf.decalibrator_.predict(clf.predict_logits(X)))
     assert clf.decalibrator_.examples == len(y)
 
@@ -169,7 +171,7 @@ def test_the_decalibrator_and_the_logits_inside_can_be_used_by_themselves():
 
 def test_a_share_of_rows_is_held_out_and_the_model_that_gave_the_logits_is_kept():
     X, y = data()
-    clf = CredalClassifier(LogisticRegression(), cv=0.25).fit(X, y)
+    clf = CredalClassifier(LogisticRegression(), cv=0.25, alpha=0.8).fit(X, y)
     split = StratifiedShuffleSplit(1, test_size=0.25, random_state=0)
     ((train, test),) = split.split(X, y)
     model = LogisticRegression().fit(X[train], y[train])
@@ -182,17 +184,22 @@ def test_a_share_of_rows_is_held_out_and_the_model_that_gave_the_logits_is_kept(
 
 def test_rows_of_ones_choice_may_be_held_out():
     X, y = data()
-    clf = CredalClassifier(LogisticRegression(), cv=PredefinedSplit([-1] * 200 + [0] * 40))
+    clf = CredalClassifier(
+        LogisticRegression(), cv=PredefinedSplit([-1] * 200 + [0] * 40), alpha=0.8
+    )
     clf.fit(X, y)
     frozen = FrozenEstimator(LogisticRegression().fit(X[:200], y[:200]))
-    same(clf.predict_credal(X), CredalClassifier(frozen).fit(X[200:], y[200:]).predict_credal(X))
+    same(
+        clf.predict_credal(X),
+        CredalClassifier(frozen, alpha=0.8).fit(X[200:], y[200:]).predict_credal(X),
+    )
 
 
 def test_pairs_of_row_numbers_are_a_way_to_keep_groups_together():
     X, y = data()
     groups = np.arange(len(y)) % 12
     pairs = list(GroupKFold(3).split(X, y, groups))
-    clf = CredalClassifier(LogisticRegression(), cv=pairs).fit(X, y)
+    clf = CredalClassifier(LogisticRegression(), cv=pairs, alpha=0.8).fit(X, y)
     logits = cross_val_predict(
         LogisticRegression(), X, y, groups=groups, cv=GroupKFold(3), method="predict_log_proba"
     )
@@ -240,7 +247,7 @@ def test_a_bad_cv_is_refused(cv, message):
 def test_logits_of_a_model_that_has_them_are_preferred():
     X, y = data()
     model = Overfitted()
-    clf = CredalClassifier(model, cv=3).fit(X, y)
+    clf = CredalClassifier(model, cv=3, alpha=0.8).fit(X, y)
     assert clf.method_ == "predict_logits"
     logits = np.empty((len(y), 3))
     for train, test in StratifiedKFold(3).split(X, y):
@@ -254,7 +261,7 @@ def test_logits_of_a_model_that_has_them_are_preferred():
 def test_a_decision_function_of_logits_gives_the_sets_of_the_probabilities(classes):
     X, y = data(n_classes=classes)
     by_decision, by_probability = (
-        CredalClassifier(LogisticRegression(C=0.1), method=method).fit(X, y)
+        CredalClassifier(LogisticRegression(C=0.1), method=method, alpha=0.8).fit(X, y)
         for method in ("decision_function", "predict_proba")
     )
     same(by_decision.predict_credal(X), by_probability.predict_credal(X))
@@ -326,7 +333,7 @@ def test_a_label_that_a_forest_calls_impossible_raises_the_floor_for_all():
     forest = RandomForestClassifier(5, random_state=0)
     p = cross_val_predict(forest, X, y, cv=5, method="predict_proba")
     assert (p[np.arange(len(y)), columns(y)] == 0).any()
-    clf = CredalClassifier(forest).fit(X, y)
+    clf = CredalClassifier(forest, alpha=0.8).fit(X, y)
     assert clf.floor_ == 1 / (len(y) + 3)
     direct = decal.Decalibrator().fit(np.log(np.maximum(p, clf.floor_)), columns(y))
     np.testing.assert_allclose(clf.decalibrator_.shifts().upper, direct.shifts().upper, atol=1e-9)
@@ -336,7 +343,7 @@ def test_a_label_that_a_forest_calls_impossible_raises_the_floor_for_all():
 
 def test_a_zero_that_no_label_contradicts_stays_as_good_as_zero():
     X, y = np.repeat([[0.0], [1.0]], 30, axis=0), np.r_[["ant"] * 30, ["bee", "cow"] * 15]
-    clf = CredalClassifier(DecisionTreeClassifier(), cv=3, box="own").fit(X, y)
+    clf = CredalClassifier(DecisionTreeClassifier(), cv=3, box="own", alpha=0.8).fit(X, y)
     assert clf.floor_ == np.finfo(float).tiny
     assert clf.predict_credal(X[:1]).upper[0, 1:].max() < 1e-300
 
@@ -366,7 +373,9 @@ def test_a_bad_floor_is_refused(floor):
 def test_a_class_too_rare_for_every_fold_keeps_its_column(method):
     X, y = data()
     rows = np.r_[np.flatnonzero(y != "cow"), np.flatnonzero(y == "cow")[:1]]
-    clf = CredalClassifier(LogisticRegression(), cv=4, method=method).fit(X[rows], y[rows])
+    clf = CredalClassifier(LogisticRegression(), cv=4, alpha=0.8, method=method).fit(
+        X[rows], y[rows]
+    )
     credal = clf.predict_credal(X)
     assert list(clf.classes_) == list(NAMES)
     assert credal.classes == tuple(NAMES)
@@ -380,7 +389,7 @@ def test_a_class_that_the_kept_model_never_saw_has_a_small_probability_in_the_se
     cow = np.flatnonzero(y == "cow")[:1]
     rows = np.r_[np.flatnonzero(y != "cow"), cow]
     split = PredefinedSplit([-1] * (len(rows) - 40) + [0] * 40)
-    clf = CredalClassifier(LogisticRegression(), cv=split).fit(X[rows], y[rows])
+    clf = CredalClassifier(LogisticRegression(), cv=split, alpha=0.8).fit(X[rows], y[rows])
     n = len(rows)
     np.testing.assert_allclose(clf.predict_logits(X)[:, 2], -np.log(n + 3))
     logits = clf.estimator_.predict_log_proba(X)
@@ -393,7 +402,7 @@ def test_a_class_unseen_in_calibration_may_vanish():
     X, y = data()
     model = LogisticRegression().fit(X, y)
     few = y != "cow"
-    clf = CredalClassifier(FrozenEstimator(model)).fit(X[few], y[few])
+    clf = CredalClassifier(FrozenEstimator(model), alpha=0.8).fit(X[few], y[few])
     assert np.isneginf(clf.decalibrator_.shifts().lower[2])
     np.testing.assert_array_equal(clf.predict_credal(X).lower[:, 2], 0)
 
@@ -428,7 +437,7 @@ def test_labels_of_any_kind_come_back_as_they_went_in(labels):
 def test_wrapping_a_model_does_not_change_its_predictions():
     X, y = data(class_sep=0.4)
     forest = RandomForestClassifier(5, random_state=0)
-    clf = CredalClassifier(forest).fit(X, y)
+    clf = CredalClassifier(forest, alpha=0.8).fit(X, y)
     np.testing.assert_array_equal(clf.predict_proba(X), forest.fit(X, y).predict_proba(X))
     np.testing.assert_array_equal(clf.predict(X), forest.predict(X))
     assert clf.score(X, y) == forest.score(X, y)
@@ -480,6 +489,232 @@ def test_bad_settings_are_refused_before_anything_is_fitted(settings):
         CredalClassifier(LogisticRegression(), **settings).fit(*data())
 
 
+# A wish
+
+
+def test_a_wish_is_granted_by_decalibrate_on_out_of_fold_logits():
+    X, y = data(600)
+    model = LogisticRegression()
+    clf = CredalClassifier(model, miss=0.2, floor=1e-3).fit(X[:400], y[:400])
+    p = cross_val_predict(model, X[:400], y[:400], cv=5, method="predict_proba")
+    logits = np.log(np.maximum(p, 1e-3))
+    direct = decal.decalibrate(logits, columns(y[:400]), miss=0.2, classes=NAMES)
+    new = np.log(np.maximum(model.fit(X[:400], y[:400]).predict_proba(X[400:]), 1e-3))
+    same(clf.predict_credal(X[400:]), direct.predict(new))
+    assert clf.possible(X[400:]) == direct.predict(new).possible()
+    assert clf.promise_.rows == direct.promise.rows
+    assert clf.promise_.costs == direct.promise.costs
+
+
+@pytest.mark.parametrize("own_rows", [False, True])
+def test_new_labels_are_missed_as_rarely_as_promised(own_rows):
+    X, y = data(10_000)
+    rng = np.random.default_rng(0)
+    missed = []
+    for _ in range(25):
+        order = rng.permutation(len(y))
+        known, more, new = order[:100], order[100:200], order[200:1200]
+        clf = CredalClassifier(GaussianNB(), miss=0.2, directions="local", reference="model")
+        if own_rows:
+            clf.fit(X[known], y[known]).promise(X[more], y[more])
+        else:
+            clf.fit(X[order[:200]], y[order[:200]])
+        kept = clf.predict_set(X[new])[np.arange(1000), columns(y[new])]
+        missed.append(1 - kept.mean())
+    error = np.std(missed) / np.sqrt(len(missed))
+    assert 0.1 < np.mean(missed) < 0.2 + 2 * error
+
+
+@pytest.mark.parametrize("wish", [{"miss": 0.2}, {"miss": 0.3, "per": "class"}, {"hold": 0.5}])
+def test_a_promise_is_approximate_by_cross_fitting_and_guaranteed_by_the_very_model(wish):
+    X, y = data(600)
+    folds = CredalClassifier(LogisticRegression(), **wish).fit(X, y)
+    assert not folds.promise_.guaranteed
+    assert "; approximately, by " in str(folds.promise_)
+    assert "Approximate, by cross-fitting: clones" in " ".join(folds.promise_.lines())
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:200], y[:200]))
+    for strict in (
+        CredalClassifier(LogisticRegression(), cv=0.5, **wish).fit(X, y),
+        CredalClassifier(frozen, **wish).fit(X[200:], y[200:]),
+        folds.fit(X[:300], y[:300]).promise(X[300:], y[300:]),
+    ):
+        assert strict.promise_.guaranteed
+        assert "; guaranteed, by " in str(strict.promise_)
+        assert strict.promise_.target == next(iter(wish.values()))
+        assert strict.promise_.per == wish.get("per")
+    assert strict.promise_.rows == 300 or "hold" in wish
+
+
+def test_a_width_is_that_of_the_held_out_rows():
+    X, y = data()
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:100], y[:100]))
+    clf = CredalClassifier(frozen, width=0.3).fit(X[100:], y[100:])
+    credal = clf.predict_credal(X[100:])
+    assert (credal.upper - credal.lower).mean() == pytest.approx(0.3, abs=1e-5)
+
+
+def test_without_a_wish_one_input_in_ten_is_missed_at_most():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB()).fit(X, y)
+    assert (clf.promise_.kind, clf.promise_.target) == ("miss", 0.1)
+    assert clf.get_params()["miss"] is None
+    same(
+        clf.predict_credal(X), CredalClassifier(GaussianNB(), miss=0.1).fit(X, y).predict_credal(X)
+    )
+
+
+def test_rows_that_are_too_few_for_the_default_promise_nothing_and_refuse_a_wish():
+    X, y = data()
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    with pytest.warns(decal.FitWarning, match="needs 9 rows of two classes: got 8 of 3. Nothing"):
+        clf = CredalClassifier(frozen).fit(X[:8], y[:8])
+    assert clf.promise_ is None
+    plain = CredalClassifier(frozen, alpha=0.8, floor=clf.floor_).fit(X[:8], y[:8])
+    same(clf.predict_credal(X), plain.predict_credal(X))
+    weights = (y[:40] == "ant").astype(float)
+    with pytest.warns(decal.FitWarning, match="got .* of 1. Nothing is promised"):
+        CredalClassifier(frozen).fit(X[:40], y[:40], sample_weight=weights)
+    for wish in ({"miss": 0.1}, {"per": "class"}):
+        with pytest.raises(ValueError, match="miss must be at least 0.1112 with 8 rows"):
+            CredalClassifier(frozen, **wish).fit(X[:8], y[:8])
+    with pytest.raises(ValueError, match="labels must be of two classes or more for a wish"):
+        CredalClassifier(frozen, miss=0.1).fit(X[:40], y[:40], sample_weight=weights)
+    CredalClassifier(frozen).fit(X[:9], y[:9])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"alpha": 0.9, "miss": 0.1},
+            "one of miss, width, hold, alpha must be given: got miss and",
+        ),
+        ({"width": 0.9, "hold": 0.1}, "must be given: got width and hold"),
+        ({"alpha": 0.9, "per": "class"}, "per must go with miss: got alpha"),
+        ({"per": "label"}, "per must be one of 'class': got 'label'"),
+        ({"miss": 2}, "miss must lie between 0 and 1: got 2"),
+    ],
+)
+def test_bad_wishes_are_refused_before_anything_is_fitted(settings, message):
+    with pytest.raises(ValueError, match=message):
+        CredalClassifier(LogisticRegression(), **settings).fit(None, None)
+
+
+def test_labels_do_not_decide_about_the_floor_of_what_they_prove():
+    X, y = np.repeat([[0.0], [1.0]], 30, axis=0), np.r_[["ant"] * 30, ["bee", "cow"] * 15]
+    clf = CredalClassifier(DecisionTreeClassifier(), cv=3).fit(X, y)
+    assert clf.floor_ == 1 / (60 + 3)
+
+
+def test_a_promise_by_rows_of_their_own_is_that_of_choose_on_all_of_them():
+    X, y = data(600)
+    clf = CredalClassifier(GaussianNB(), alpha=0.9).fit(X[:200], y[:200])
+    z = clf.predict_logits(X)
+    choice = decal.choose(clf.decalibrator_, z[200:400], columns(y[200:400]), miss=0.1, per="class")
+    assert clf.promise(X[200:400], y[200:400], miss=0.1, per="class") is clf
+    assert (clf.promise_.rows, clf.promise_.per) == (200, "class")
+    assert clf.promise_.levels == choice.promise.levels
+    np.testing.assert_array_equal(clf.predict_set(X[400:]), choice.decide(z[400:]))
+    assert clf.promise_.costs["kept"] == pytest.approx(choice.decide(z[200:400]).sum(axis=1).mean())
+    assert clf.get_params()["alpha"] == 0.9
+    clf.set_params(alpha=0.5)  # asks for something else, until the next promise
+    assert clf.promise_ is None
+    same(clf.predict_credal(X), clf.decalibrator_.predict(z, alpha=0.5))
+    assert clf.promise(X[200:400], y[200:400], miss=0.1).promise_.per is None
+
+
+def test_a_promise_in_groups_needs_the_groups_of_new_inputs():
+    X, y = data(600)
+    sites = np.array(["here", "there"])[np.arange(600) % 2]
+    clf = CredalClassifier(GaussianNB()).fit(X[:200], y[:200])
+    clf.promise(X[200:400], y[200:400], miss=0.2, groups=sites[200:400])
+    assert set(clf.promise_.levels) == {"here", "there"}
+    sets = clf.predict_set(X[400:], groups=sites[400:])
+    assert clf.report(X[400:], groups=sites[400:]).possible.tolist() == clf.possible(
+        X[400:], groups=sites[400:]
+    )
+    for site in ("here", "there"):
+        some = np.flatnonzero(sites[400:] == site)
+        at = clf.predict_set(X[400:], alpha=clf.promise_.levels[site])
+        np.testing.assert_array_equal(sets[some], at[some])
+    with pytest.raises(ValueError, match="groups must be given"):
+        clf.possible(X)
+
+
+def test_bad_rows_of_a_promise_are_refused_and_leave_the_classifier_as_it_was():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), alpha=0.9).fit(X, y)
+    with pytest.raises(
+        ValueError, match="y must hold classes that the estimator knows.*: got 'yak'"
+    ):
+        clf.promise(X, np.where(y == "ant", "yak", y), miss=0.1)
+    with pytest.raises(ValueError, match="miss must be at least 0.1667 with 5 rows"):
+        clf.promise(X[:5], y[:5], miss=0.1)
+    with pytest.raises(ValueError, match="one of miss, width, hold must be given: got none"):
+        clf.promise(X, y)
+    with pytest.raises(ValueError, match="per must go with miss: got width"):
+        clf.promise(X, y, width=0.2, per="class")
+    with pytest.raises(NotFittedError):
+        CredalClassifier(GaussianNB()).promise(X, y)
+    assert clf.promise_ is None
+    assert clf.decalibrator_.alpha == 0.9
+
+
+def test_possible_classes_are_labels_as_they_went_in():
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), miss=0.05).fit(X, columns(y) * 10)
+    possible, sets = clf.possible(X), clf.predict_set(X)
+    assert [sorted(labels) for labels in possible] == [clf.classes_[row].tolist() for row in sets]
+    point = clf.predict_credal(X).point
+    first = [clf.classes_.tolist().index(labels[0]) for labels in possible]
+    np.testing.assert_array_equal(first, point.argmax(axis=1))
+    several = clf.predict_set(X, "interval_dominance")
+    assert (several >= sets).all()
+
+
+def test_a_report_names_inputs_checks_and_costs():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    frame = pandas.DataFrame(X, columns=list("abcdef"), index=[f"plot {i}" for i in range(240)])
+    clf = CredalClassifier(LogisticRegression(), miss=0.1).fit(frame, pandas.Series(y, frame.index))
+    costs = {"keep": dict.fromkeys(NAMES, 0.5), "sell": {"ant": 1, "bee": 1, "cow": 0}}
+    found = clf.report(frame[:10], check=0.2, costs=costs)
+    assert found.index["row"].tolist() == [f"plot {i}" for i in range(10)]
+    assert found.possible.tolist() == clf.possible(frame[:10])
+    np.testing.assert_array_equal(found.prediction, clf.predict(frame[:10]))
+    assert found.check.sum() == 2
+    assert set(found.action) <= {"keep", "sell"}
+    assert found.promise == str(clf.promise_)
+    assert clf.report(frame[:2], ids=["x", "y"]).index["row"].tolist() == ["x", "y"]
+    assert isinstance(found, decal.Report)
+
+
+def test_a_page_is_explored_with_labels_as_they_went_in():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), miss=0.1).fit(X, columns(y) * 10)
+    page = clf.explore(X[:20], labels=columns(y[:20]) * 10, title="Fields")
+    z = clf.predict_logits(X[:20])
+    direct = clf.decalibrator_.explore(z, labels=columns(y[:20]), title="Fields")
+    assert page.payload.header == direct.payload.header
+    frame = pandas.DataFrame(X[:20], index=[f"plot {i}" for i in range(20)])
+    named = clf.decalibrator_.explore(z, ids=[f"plot {i}" for i in range(20)])
+    assert clf.explore(frame).payload.header == named.payload.header
+
+
+def test_the_published_settings_have_a_name():
+    X, y = data()
+    clf = CredalClassifier.published(LogisticRegression(), 0.9, cv=3).fit(X, y)
+    logits = cross_val_predict(LogisticRegression(), X, y, cv=3, method="predict_log_proba")
+    direct = decal.published(0.9)
+    assert repr(direct).startswith("Decalibrator(alpha=0.9, likelihood='mean', reference='model', ")
+    assert [direction.name for direction in direct.directions] == ["class"]
+    direct.fit(logits, columns(y))
+    new = LogisticRegression().fit(X, y).predict_log_proba(X)
+    same(clf.predict_credal(X), direct.predict(new))
+    assert clf.promise_ is None
+
+
 # Weights
 
 
@@ -487,17 +722,16 @@ def test_weights_count_like_repeated_rows_with_a_frozen_model():
     X, y = data()
     model = FrozenEstimator(LogisticRegression().fit(X[:100], y[:100]))
     weights = np.random.default_rng(0).integers(0, 4, 140)
-    weighted = CredalClassifier(model).fit(X[100:], y[100:], sample_weight=weights)
+    weighted = CredalClassifier(model, alpha=0.8).fit(X[100:], y[100:], sample_weight=weights)
     rows = np.repeat(np.arange(100, 240), weights)
-    same(
-        weighted.predict_credal(X), CredalClassifier(model).fit(X[rows], y[rows]).predict_credal(X)
-    )
+    repeated = CredalClassifier(model, alpha=0.8).fit(X[rows], y[rows])
+    same(weighted.predict_credal(X), repeated.predict_credal(X))
 
 
 def test_weights_reach_the_estimator_and_the_likelihood():
     X, y = data()
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
-    clf = CredalClassifier(LogisticRegression(), cv=3).fit(X, y, sample_weight=weights)
+    clf = CredalClassifier(LogisticRegression(), cv=3, alpha=0.8).fit(X, y, sample_weight=weights)
     own = LogisticRegression().fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(clf.predict_proba(X), own.predict_proba(X))
     logits = np.empty((len(y), 3))
@@ -518,7 +752,8 @@ def test_other_parameters_of_fit_are_split_along_with_the_rows():
     X, y = data()
     weights = np.random.default_rng(0).uniform(0.1, 3, len(y))
     pipeline = make_pipeline(StandardScaler(), LogisticRegression())
-    clf = CredalClassifier(pipeline, cv=3).fit(X, y, logisticregression__sample_weight=weights)
+    clf = CredalClassifier(pipeline, cv=3, alpha=0.8)
+    clf.fit(X, y, logisticregression__sample_weight=weights)
     own = clone(pipeline).fit(X, y, logisticregression__sample_weight=weights)
     np.testing.assert_allclose(clf.predict_proba(X), own.predict_proba(X))
 
@@ -530,7 +765,7 @@ def test_metadata_routing_brings_weights_to_a_step_and_groups_to_the_splitter():
     with sklearn.config_context(enable_metadata_routing=True):
         step = LogisticRegression().set_fit_request(sample_weight=True)
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), step)
-        clf = CredalClassifier(pipeline, cv=GroupKFold(3))
+        clf = CredalClassifier(pipeline, cv=GroupKFold(3), alpha=0.8)
         clf.fit(X, y, sample_weight=weights, groups=groups)
         own = clone(pipeline).fit(X, y, sample_weight=weights)
         outer = GridSearchCV(
@@ -614,6 +849,32 @@ def test_a_grid_searches_over_its_settings_and_the_estimators():
     np.testing.assert_allclose(accuracy[:2], accuracy[2:])
 
 
+def test_a_grid_searches_over_wishes_and_clones_keep_them():
+    X, y = data()
+
+    def size(clf, X, _):
+        return -clf.predict_set(X).sum(axis=1).mean()
+
+    clf = CredalClassifier(GaussianNB(), cv=2)
+    search = GridSearchCV(clf, {"miss": [0.05, 0.3]}, scoring=size, cv=2).fit(X, y)
+    assert search.best_params_ == {"miss": 0.3}
+    assert search.best_estimator_.promise_.target == 0.3
+    copy = clone(search.best_estimator_)
+    assert (copy.miss, copy.alpha) == (0.3, None)
+    assert not hasattr(copy, "promise_")
+
+
+def test_frames_go_through_a_pipeline_that_hands_them_on():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    frame = pandas.DataFrame(X, columns=list("abcdef"), index=np.arange(240) + 7)
+    pipeline = make_pipeline(StandardScaler(), CredalClassifier(GaussianNB(), miss=0.2))
+    pipeline.set_output(transform="pandas").fit(frame, y)
+    scaled = pipeline[:-1].transform(frame)
+    assert list(pipeline[-1].feature_names_in_) == list("abcdef")
+    assert pipeline[-1].report(scaled).index["row"].tolist() == frame.index.tolist()
+
+
 def test_sets_are_asked_of_the_best_estimator_and_of_the_last_step():
     X, y = data()
     inside = CredalClassifier(make_pipeline(StandardScaler(), LogisticRegression()), cv=2)
@@ -671,6 +932,26 @@ def test_a_saved_classifier_predicts_the_same_around_its_estimator(tmp_path, kin
     clf.set_params(alpha=0.5).save(tmp_path / "credal.npz")
     loaded = CredalClassifier.load(str(tmp_path / "credal.npz"), FrozenEstimator(clf.estimator_))
     assert loaded.alpha == 0.5
+
+
+@pytest.mark.parametrize("per", [None, "class"])
+def test_a_promise_travels_in_the_file_and_in_pickles(tmp_path, per):
+    X, y = data()
+    clf = CredalClassifier(GaussianNB(), miss=0.2, per=per).fit(X[:120], y[:120])
+    before = clf.promise_
+    clf.promise(X[120:], y[120:])
+    assert (clf.promise_.rows, before.guaranteed, clf.promise_.guaranteed) == (120, False, True)
+    clf.save(tmp_path / "credal.npz")
+    joblib.dump(clf, tmp_path / "credal.joblib")
+    for again in (
+        CredalClassifier.load(tmp_path / "credal.npz", clf.estimator_),
+        decal.load(tmp_path / "credal.npz", estimator=clf.estimator_),
+        joblib.load(tmp_path / "credal.joblib"),
+    ):
+        assert again.promise_ == clf.promise_
+        assert (again.miss, again.per, again.alpha) == (0.2, per, None)
+        np.testing.assert_array_equal(again.predict_set(X), clf.predict_set(X))
+        assert again.report(X[:3]).promise == str(clf.promise_)
 
 
 def test_the_file_holds_no_pickle_and_no_estimator(tmp_path):
@@ -743,7 +1024,7 @@ def test_too_few_rows_for_the_parts_say_to_pass_cv():
     message = "cv must suit the 6 rows: got 5, .*n_splits=5 cannot be .* Pass another cv="
     with pytest.raises(ValueError, match=message):
         CredalClassifier(GaussianNB()).fit(X[some], y[some])
-    CredalClassifier(GaussianNB(), cv=3).fit(X[some], y[some])
+    CredalClassifier(GaussianNB(), cv=3, alpha=0.8).fit(X[some], y[some])
 
 
 def test_choosing_alpha_says_to_pass_the_decalibrator_and_its_logits():
@@ -782,18 +1063,32 @@ def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
             call()
 
 
-def test_a_choice_for_every_class_is_refused_in_one_sentence():
-    X, y = data()
-    clf = CredalClassifier(GaussianNB(), cv=2).fit(X, y)
-    one = decal.Choice(0.9, 0.08, Promise("miss", 0.1, 50, "e_admissible"), clf.decalibrator_)
-    promise = Promise("miss", 0.1, 150, "e_admissible", "class")
-    choice = decal.Choice.of_parts(dict.fromkeys("abc", one), promise)
-    for ask in (clf.predict_set, clf.predict_credal):
-        with pytest.raises(ValueError, match="got a Choice, which holds 3 of them. Call its"):
-            ask(X[:2], alpha=choice)
-        assert len(ask(X[:2], alpha=one)) == 2
-    z = clf.predict_logits(X[:2])
-    assert choice.decide(z).tolist() == clf.predict_set(X[:2], alpha=0.9).tolist()
+def test_a_choice_of_any_kind_is_taken_wherever_an_alpha_is():
+    X, y = data(480)
+    clf = CredalClassifier(GaussianNB(), cv=2, alpha=0.9).fit(X[:200], y[:200])
+    model, z, labels = clf.decalibrator_, clf.predict_logits(X[200:]), columns(y[200:])
+    sites = np.array(["here", "there"])[np.arange(280) % 2]
+    one = decal.choose(model, z, labels, miss=0.2)
+    by_class = decal.choose(model, z, labels, miss=0.2, per="class")
+    by_group = decal.choose(model, z, labels, miss=0.2, groups=sites)
+    for choice, groups in ((one, None), (by_class, None), (by_group, sites[:50])):
+        new, logits = X[200:250], z[:50]
+        same(
+            clf.predict_credal(new, alpha=choice, groups=groups),
+            model.predict(logits, alpha=choice, groups=groups),
+        )
+        kept = choice.decide(logits, groups=groups)
+        np.testing.assert_array_equal(clf.predict_set(new, alpha=choice, groups=groups), kept)
+        found = clf.report(new, alpha=choice, groups=groups)
+        assert found.promise == str(choice.promise)
+        assert [sorted(names) for names in found.possible] == [list(NAMES[row]) for row in kept]
+    clf.set_params(alpha=by_class)
+    np.testing.assert_array_equal(clf.predict_set(X[200:]), by_class.decide(z))
+    assert clf.promise_ == by_class.promise
+    with pytest.raises(ValueError, match="groups must be given, as alpha was chosen by groups"):
+        clf.predict_set(X, alpha=by_group)
+    with pytest.raises(ValueError, match="alpha must be one number .* which holds 3 of them"):
+        clf.fit(X, y)  # the promise of a choice is about the model that it was made for
 
 
 @pytest.mark.parametrize("train", [np.arange(200), np.arange(240) < 200, np.arange(-240, -40)])

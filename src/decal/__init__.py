@@ -28,16 +28,18 @@ from decal.coupled import CoupledCredalSet as CoupledCredalSet
 from decal.coupled import CoupledDecalibrator
 from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
 from decal.credal import abstention_utility as abstention_utility
-from decal.decalibrator import Decalibrator
+from decal.decalibrator import Decalibrator, published
 from decal.directions import Direction, Local, Temperature, TopLogits
 from decal.directions import Endpoints as Endpoints
 from decal.directions import Line as Line
 from decal.directions import TopIntervals as TopIntervals
-from decal.evaluate import calibration, metrics
+from decal.evaluate import calibration as calibration
+from decal.evaluate import metrics as metrics
 from decal.model import load
 from decal.multilabel import MultiLabelDecalibrator
-from decal.report import Report as Report
-from decal.rows import Rows, logits_from_probabilities
+from decal.report import Report
+from decal.rows import Rows
+from decal.rows import logits_from_probabilities as logits_from_probabilities
 from decal.shift import LabelShift
 
 __version__ = "0.1.0"
@@ -58,6 +60,7 @@ __all__ = [
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
     "NotFittedError",
+    "Report",
     "Rows",
     "Temperature",
     "TopLogits",
@@ -65,8 +68,7 @@ __all__ = [
     "decalibrate",
     "evaluate",
     "load",
-    "logits_from_probabilities",
-    "metrics",
+    "published",
 ]
 
 # Short names of two modules of decal.evaluate, also for `import decal.metrics`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
@@ -52,7 +53,12 @@ from decal.model import (
 )
 from decal.rows import Rows, Schema, check_floor
 
-__all__ = ["Decalibrator"]
+__all__ = ["Decalibrator", "published"]
+
+PUBLISHED: Mapping[str, Any] = MappingProxyType(
+    {"likelihood": "mean", "reference": "model", "box": "joint", "directions": ("class",)}
+)
+"""The settings of the published method."""
 
 
 class Decalibrator(Model[FitState]):
@@ -471,6 +477,21 @@ class Decalibrator(Model[FitState]):
                 raise ValueError(f"unknown arrays {sorted(own)}")
         model._fitted = FitState.restore(model.directions, evidence, settings, arrays)
         return model
+
+
+def published(alpha: float) -> Decalibrator:
+    """A model that is not fitted yet, with the settings of the paper's experiments.
+
+    Shifts of one logit at a time, judged by their mean effect on the labelled data, around the
+    model as it is. It promises nothing.
+
+    Examples
+    --------
+    >>> import decal
+    >>> decal.published(0.8)
+    Decalibrator(alpha=0.8, likelihood='mean', reference='model', box='joint'), not fitted
+    """
+    return Decalibrator(alpha, **PUBLISHED)
 
 
 def require_decalibrator(model: Any, name: str = "model") -> None:

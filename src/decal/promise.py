@@ -39,7 +39,8 @@ class Promise:
     notes : tuple of str
         Why this is not what one would hope for.
     guaranteed : bool
-        Whether it is about new inputs; else only about these rows.
+        Whether it is proved of new inputs. Else "miss" and "hold" are approximate, and "width" and
+        "coverage" are about these rows only.
     confidence : float or None
         With which probability over the rows it holds; None for their average.
     levels : mapping
@@ -68,7 +69,7 @@ class Promise:
         rows = rows_text(self.rows)
         if self.kind == "width":
             return f"Intervals are {self.target:g} wide on average, as on these {rows}."
-        if not self.guaranteed:
+        if self.kind == "coverage" and not self.guaranteed:
             share = f"{self.target:.4g}".rstrip(".")
             return f"The set holds the known distribution in {share} of these {rows}, or more."
         certain = self.target == (0.0 if self.kind == "miss" else 1.0)
@@ -83,7 +84,8 @@ class Promise:
                 said = f"the wrong answer is decided for {often}"
         where = {None: "", "group": "in every group, "}.get(self.per, f"for every {self.per}, ")
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
-        said = f"{where}{said}; guaranteed{sure}, by {rows}."
+        held = f"guaranteed{sure}" if self.guaranteed else "approximately"
+        said = f"{where}{said}; {held}, by {rows}."
         return said[0].upper() + said[1:]
 
     def lines(self) -> list[str]:

@@ -23,6 +23,7 @@ from decal.choose._plausibility import (
     plausibility,
 )
 from decal.choose._promises import Choice, one_wish
+from decal.choose._wish import Wish as Wish
 from decal.choose._wish import decalibrate
 from decal.promise import Promise
 

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from decal.choose._promises import Choice, one_wish
 from decal.choose._rivals import ROWS_COMPARED, plain_sizes
 from decal.decalibrator import Decalibrator
 from decal.directions import Local, parse_directions
+from decal.model import promised_sets
 from decal.rows import Rows
 
 CHOOSING_SHARE, CHOOSING_SHARE_PER_CLASS = 0.3, 0.15  # of the rows: those that fit and choose
@@ -133,23 +134,16 @@ def decalibrate(
     [['Spanish', 'Galician']]
     """
     check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
-    wish, wanted = one_wish(alpha=alpha, miss=miss, width=width, hold=hold)
-    for name, value, wishes in (("per", per, ("miss",)), ("groups", groups, ("miss", "hold"))):
-        if value is not None and wish not in wishes:
-            raise InputError(name, f"go with {' or '.join(wishes)}", wish)
-    if wish == "alpha":
+    given = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
+    wish = Wish.of(**given, per=per, groups=groups, seed=seed, settings=settings)
+    if wish.name == "alpha":
         model = Decalibrator(alpha, **settings)
         return model.fit(logits, labels, sample_weight=sample_weight, classes=classes)
-    if per is not None:
-        check_choice(per, "per", ("class",))
-        if groups is not None:
-            raise InputError("groups", "be left out with per='class'", "both")
     read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
     rows = Decalibrator(0.5, **read).read_labelled(
         logits, labels, sample_weight=sample_weight, classes=classes
     )
-    split = Wish(wish, check_alpha(wanted, wish), per, check_count(seed, "seed", least=0), settings)
-    return split.granted(rows, None if groups is None else check_groups(groups, len(rows)))
+    return wish.granted(rows, None if groups is None else check_groups(groups, len(rows)))
 
 
 @dataclass(frozen=True)
@@ -162,7 +156,29 @@ class Wish:
     seed: int
     settings: dict[str, Any]
 
-    def granted(self, rows: Rows, groups: Any) -> Decalibrator:
+    @classmethod
+    def of(
+        cls,
+        *,
+        per: str | None = None,
+        groups: Any = None,
+        seed: int = 0,
+        settings: dict[str, Any] | None = None,
+        **given: Any,
+    ) -> Self:
+        """The one wish, or alpha, that is given; InputError if it, or what goes with it, is bad."""
+        wish, wanted = one_wish(**given)
+        for name, value, wishes in (("per", per, ("miss",)), ("groups", groups, ("miss", "hold"))):
+            if value is not None and wish not in wishes:
+                raise InputError(name, f"go with {' or '.join(wishes)}", wish)
+        if per is not None:
+            check_choice(per, "per", ("class",))
+            if groups is not None:
+                raise InputError("groups", "be left out with per='class'", "both")
+        target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
+        return cls(wish, target, per, seed, settings or {})
+
+    def granted(self, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
         if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "learnt_by"):
             fact = type(rows.logits).__name__
@@ -190,6 +206,15 @@ class Wish:
         by = None if groups is None else groups[promised_by]
         return self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
 
+    def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
+        """A model that was fitted on other rows, and promises by all of these."""
+        if self.name != "width":
+            self._require_enough(len(rows))
+        groups = None if groups is None else check_groups(groups, len(rows))
+        wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
+        choice = choose(model, rows, **wish)
+        return self._kept(model, choice, rows, model.examples, groups)
+
     @property
     def _fixed(self) -> dict[str, Any]:
         """Settings that the kind of set does not choose."""
@@ -205,14 +230,19 @@ class Wish:
 
     def _require_enough(self, rows: int) -> None:
         """InputError if no number of errors is few enough."""
-        if not 0 < self._rate < 1:
-            raise InputError(self.name, "lie between 0 and 1, and be neither", f"{self.target:g}")
-        needed = math.ceil(1 / self._rate - ROUND_OFF) - 1
+        needed = self.needed
         if rows < needed:
             least = math.ceil(1e4 / (rows + 1)) / 1e4
             side = f"at least {least:g}" if self.name == "miss" else f"at most {1 - least:g}"
             rule = f"be {side} with {rows:,} rows"
             raise InputError(self.name, rule, f"{self.target:g}", f"It needs {needed:,} rows.")
+
+    @property
+    def needed(self) -> int:
+        """How many rows a promise needs: 1 / (rows + 1) <= the share of errors."""
+        if not 0 < self._rate < 1:
+            raise InputError(self.name, "lie between 0 and 1, and be neither", f"{self.target:g}")
+        return math.ceil(1 / self._rate - ROUND_OFF) - 1
 
     @property
     def _rate(self) -> float:
@@ -297,9 +327,7 @@ class Wish:
             raise InputError("hold", "be what the labels can prove", fact, remedy)
         drawn = np.random.default_rng([self.seed, 2]).permutation(len(rows))[:ROWS_COMPARED]
         some, by = rows[drawn], None if groups is None else groups[drawn]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DecalWarning)
-            sets = choice.predict(some, groups=by)
+        sets = promised_sets(model, some, choice.alpha, promise, by)
         width = float((sets.upper - sets.lower).mean())
         costs = {"classes": K, "width": width, "chosen_on": chosen_on}
         vacuous = width >= NEARLY_ALL

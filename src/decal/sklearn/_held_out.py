@@ -30,9 +30,7 @@ from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import check_weights, to_numpy
 from decal._base.settings import check_choice
-from decal.decalibrator import Decalibrator
 from decal.rows import SMALLEST, Rows, Schema, logits_from_probabilities, read_logits
-from decal.shift import LabelShift
 
 Indices = NDArray[np.intp]
 
@@ -58,21 +56,27 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         values of length n are split along with the rows.
         """
         learner = self._learner()  # refuses bad settings before anything is fitted
-        held, refitted = self._fit_held_out(X, y, sample_weight, fit_params)
-        learner.fit(held.logits, held.labels, sample_weight=held.weights, classes=self.classes_)
-        if refitted and isinstance(learner, Decalibrator):
-            learner.forget_confidences()
-        setattr(self, self._learner_name, learner)
+        held = self._fit_held_out(X, y, sample_weight, fit_params)
+        setattr(self, self._learner_name, self._learnt(learner, held))
         return self
 
-    def _learner(self) -> Decalibrator | LabelShift:
+    def _learner(self) -> Any:
         """What learns from the held-out logits, with this classifier's settings."""
         raise NotImplementedError
 
-    def _fit_held_out(
-        self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]
-    ) -> tuple[Rows, bool]:
-        """Held-out rows, and whether `estimator_`, which this sets, was refitted to all of them."""
+    @property
+    def _promises(self) -> bool:
+        """Whether labels are to prove a promise, and so must not decide about the floor."""
+        return False
+
+    def _learnt(self, learner: Any, held: Rows) -> Any:
+        """What was learnt from the held-out rows."""
+        return learner.fit(
+            held.logits, held.labels, sample_weight=held.weights, classes=self.classes_
+        )
+
+    def _fit_held_out(self, X: Any, y: Any, sample_weight: Any, fit_params: dict[str, Any]) -> Rows:
+        """Held-out rows; this sets `estimator_`, and whether it was refitted to all of them."""
         check_choice(self.method, "method", METHODS)
         floor = _check_floor(self.floor)
         require_same_order(X=X, y=y, sample_weight=sample_weight)
@@ -105,13 +109,14 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         if floor is None:
             counted = rows if weights is None else rows[weights[rows] > 0]
             impossible = np.isneginf(logits[counted, labels[counted]]).any()
-            floor = unseen if impossible else SMALLEST
+            floor = unseen if impossible or self._promises else SMALLEST
         if method == "predict_proba":
             logits = np.maximum(logits, np.log(floor))
 
         self.estimator_, self.classes_ = model, classes
         self.method_, self.floor_, self._unseen = method, floor, unseen
-        return Rows(logits, labels, weights)[rows], len(parts) > 1
+        self._refitted = len(parts) > 1
+        return Rows(logits, labels, weights)[rows]
 
     def _route(self, weights: Array | None, fit_params: dict[str, Any]) -> Bunch:
         """The arguments besides X and y of the estimator's fit and of the splitter's split."""
@@ -258,7 +263,7 @@ def columns_of(labels: NDArray[Any], classes: NDArray[Any]) -> Indices:
     known = np.isin(labels, classes)
     if not known.all():
         fact = f"{labels[~known].tolist()[0]!r} at index {int(known.argmin())}"
-        rule = f"hold classes that the frozen estimator knows, {classes.tolist()}"
+        rule = f"hold classes that the estimator knows, {classes.tolist()}"
         raise InputError("y", rule, fact)
     return np.searchsorted(classes, labels)
 
