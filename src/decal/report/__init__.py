@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["ACTION_RULES", "Report", "report"]
+__all__ = ["Report", "report"]
 
 SAVED = (".csv", ".parquet", ".html")
 COLUMNS = ("prediction", "possible", "lower", "upper", "check", "action")
