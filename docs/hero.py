@@ -1,7 +1,7 @@
 """Draws the first picture of the README, light and dark: python docs/hero.py
 
-Three short texts, the numbers of a real network (fastText's, `decal.datasets.languages`), and the
-intervals that decal makes of them. In the typeface Inter, if it is installed (Debian:
+The README's three texts, what a real network says of them (fastText's, `decal.datasets.languages`),
+and what is possible by the README's wish. In the typeface Inter, if it is installed (Debian:
 fonts-inter).
 """
 
@@ -12,14 +12,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.font_manager import findSystemFonts, fontManager
 from matplotlib.patches import FancyBboxPatch
+from scipy.special import softmax
 
 import decal
-from decal import datasets
 from decal.plot.style import Ink, ink_on
 
 STATIC = Path(__file__).parent / "_static"
 THEMES = {"light": "white", "dark": "#0d1117"}  # GitHub's backgrounds
-TEXTS = ("Ce champ ne peut pas être vide.", "vist navn", "Limpar selección")
+ROWS, MISS = [770, 126, 1655], 0.1
+"""Of the README: the texts that it shows, and its wish."""
+
 SHOWN = 2
 """Languages shown of each text: those of the largest upper probabilities."""
 
@@ -33,16 +35,6 @@ LONG = 1.62
 """Inches of a probability of 1."""
 
 
-def intervals() -> tuple[datasets.LanguageSet, decal.IntervalCredalSet]:
-    """The texts that are shown, and their sets: class shifts that miss one text in ten."""
-    test = datasets.languages("test")
-    texts = test[[test.texts.index(text) for text in TEXTS]]
-    fit, choose = datasets.languages("fit"), datasets.languages("choose")
-    model = decal.decalibrate(fit.logits, fit.labels, classes=fit.classes, alpha=0.8)
-    choice = decal.choose(model, choose.logits, choose.labels, miss=0.1)
-    return texts, model.predict(texts.logits, alpha=choice.alpha)
-
-
 def bar(ax: Axes, x: float, y: float, low: float, high: float, colour: str) -> None:
     """From low to high on a scale that begins at x, with round ends."""
     left, wide = x + LONG * low, max(LONG * (high - low), 0.03)
@@ -52,35 +44,42 @@ def bar(ax: Axes, x: float, y: float, low: float, high: float, colour: str) -> N
     )
 
 
+def verdict(possible: list[str], true: str) -> str:
+    """Whether the true language is possible, in a few words."""
+    if possible == [true]:
+        return "right"
+    return f"{true} is among them" if true in possible else f"{true} is missed: 1 in 10 may be"
+
+
 def row(
-    ax: Axes, top: float, text: str, means: str, sets: decal.IntervalCredalSet, ink: Ink
+    ax: Axes, top: float, text: decal.datasets.LanguageSet, sets: decal.IntervalCredalSet, ink: Ink
 ) -> None:
     """One text: what the network says at the left, what decal says at the right."""
-    blue = ink.models[0]
-    kept = sets.decide("e_admissible")[0]
+    blue, true = ink.models[0], text.classes[text.labels[0]]
+    (possible,) = sets.possible()
     order = np.argsort(-sets.upper[0])[:SHOWN]
-    assert kept[order].sum() == kept.sum(), "a plausible language would not be shown"
-    plausible = [sets.classes[k] for k in order if kept[k]]
-    decision = " or ".join(plausible) if len(plausible) > 1 else f"Only {plausible[0]}"
-    ax.text(0.12, top, f"“{text}”", fontsize=14, fontweight="bold", va="center")
-    ax.text(0.12, top + 0.25, means, fontsize=10.5, color=ink.muted, va="center")
+    assert set(possible) <= {sets.classes[k] for k in order}, "not all possible ones are shown"
+    decision = " or ".join(possible) if len(possible) > 1 else f"Only {possible[0]}"
+    ax.text(0.12, top, f"“{text.texts[0]}”", fontsize=14, fontweight="bold", va="center")
     ax.text(SETS, top, decision, fontsize=14, fontweight="bold", color=blue, va="center")
+    for x, words in ((0.12, f"{true} for “{text.meanings[0]}”"), (SETS, verdict(possible, true))):
+        ax.text(x, top + 0.25, words, fontsize=10.5, color=ink.muted, va="center")
+    says = softmax(text.logits[0])
     for place, k in enumerate(order):
         y = top + 0.53 + 0.27 * place
-        p, low, high = sets.point[0, k], sets.lower[0, k], sets.upper[0, k]
+        low, high = sets.lower[0, k], sets.upper[0, k]
         ax.text(NAMES, y, sets.classes[k], ha="right", va="center", fontsize=12)
         for x in (MODEL, SETS):
             bar(ax, x, y, 0, 1, ink.tint(ink.muted, 0.14))
-        bar(ax, MODEL, y, 0, p, ink.muted)
-        ax.text(NUMBER, y, f"{p:.2f}", va="center", fontsize=12)
+        bar(ax, MODEL, y, 0, says[k], ink.muted)
+        ax.text(NUMBER, y, f"{says[k]:.2f}", va="center", fontsize=12)
         bar(ax, SETS, y, low, high, ink.tint(blue, 0.75))
-        ax.plot([SETS + LONG * p] * 2, [y - 0.085, y + 0.085], color=ink.text, lw=1.8)
         ax.text(RANGE, y, f"{low:.2f} – {high:.2f}", va="center", fontsize=12)
 
 
-def draw(theme: str) -> None:
+def draw(theme: str, texts: decal.datasets.LanguageSet, sets: decal.IntervalCredalSet) -> None:
     ink = ink_on(THEMES[theme])
-    height = TOP + ROW * len(TEXTS)
+    height = TOP + ROW * len(texts)
     settings = {"font.family": ["Inter", "DejaVu Sans"], "text.color": ink.text}
     with plt.rc_context(settings | {"svg.hashsalt": "decal"}):
         figure = plt.figure(figsize=(WIDTH, height))
@@ -89,12 +88,10 @@ def draw(theme: str) -> None:
         ax.set_axis_off()
         for x, words in ((0.12, "What the model says"), (SETS, "What the data leave open")):
             ax.text(x, 0.24, words, fontsize=12, color=ink.muted, va="center")
-        texts, credal = intervals()
         for place in range(len(texts)):
             top = TOP + ROW * place
             ax.axhline(top - 0.2, 0.12 / WIDTH, 1 - 0.12 / WIDTH, color=ink.grid, lw=0.8)
-            means = f"{texts.classes[texts.labels[place]]} for “{texts.meanings[place]}”"
-            row(ax, top, texts.texts[place], means, credal[place : place + 1], ink)
+            row(ax, top, texts[[place]], sets[[place]], ink)
         path = STATIC / f"hero_{theme}.svg"
         figure.savefig(path, transparent=True, metadata={"Date": None})
         plt.close(figure)
@@ -104,5 +101,8 @@ if __name__ == "__main__":
     for found in findSystemFonts():  # matplotlib may have listed fonts before it was installed
         if Path(found).stem in ("Inter-Regular", "Inter-Medium", "Inter-Bold"):
             fontManager.addfont(found)
+    known = decal.datasets.languages("fit")
+    model = decal.decalibrate(known.logits, known.labels, miss=MISS, classes=known.classes)
+    shown = decal.datasets.languages("test")[ROWS]
     for name in THEMES:
-        draw(name)
+        draw(name, shown, model.predict(shown.logits))

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 from helpers.printed import lines_agree
+
+WIDTH = "88"
+"""Columns of the terminal that a page shows: reports are printed as wide as theirs."""
 
 FENCE = re.compile(r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
@@ -27,7 +32,8 @@ def surprises(page: Path) -> Iterator[tuple[str, str]]:
     names: dict[str, object] = {}
     for code, expected in snippets(page):
         printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+        terminal = mock.patch.dict(os.environ, COLUMNS=WIDTH)
+        with contextlib.redirect_stdout(printed), terminal:
             exec(compile(code, str(page), "exec"), names)
         if expected is not None and not lines_agree(expected, printed.getvalue()):
             yield printed.getvalue(), expected
