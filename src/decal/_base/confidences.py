@@ -261,15 +261,19 @@ def _largest(
     """(n,) the class of the largest logit, whether the label's is as large, and its log-odds."""
     top = hasattr(logits, "events")  # TopLogits: the columns listed, then events that are no class
     z = np.asarray(logits.events() if top else logits, dtype=np.float64)
-    classes = logits.classes if top else np.broadcast_to(np.arange(z.shape[1]), z.shape)
-    listed = z[:, : classes.shape[1]]
-    highest = listed.max(axis=1, keepdims=True)
-    column = listed.argmax(axis=1)[:, None]
-    predicted = np.take_along_axis(classes, column, axis=1)[:, 0]
-    wanted = classes == (predicted if labels is None else labels)[:, None]
-    right = (wanted & (listed == highest)).any(axis=1)
-    others = np.exp(z - highest)
-    np.put_along_axis(others, column, 0.0, axis=1)
+    listed = z[:, : logits.classes.shape[1]] if top else z
+    each, column = np.arange(len(z)), listed.argmax(axis=1)
+    highest = listed[each, column]
+    predicted = logits.classes[each, column] if top else column
+    if labels is None:
+        right = np.ones(len(z), dtype=np.bool_)
+    elif top:
+        wanted = logits.classes == labels[:, None]
+        right = (wanted & (listed == highest[:, None])).any(axis=1)
+    else:
+        right = z[each, labels] == highest
+    others = np.exp(z - highest[:, None])
+    others[each, column] = 0.0
     with np.errstate(divide="ignore"):
         return predicted, right, -np.log(others.sum(axis=1))
 

@@ -13,8 +13,10 @@ and `local_kernels`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -28,6 +30,12 @@ LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
 # still a fixed one: the same machine gives the same bits.
 VECTOR = {"nnan", "nsz", "contract", "reassoc"}
 EXACT = {"contract"}
+
+
+# Of exp in float32; its polynomial is the series of 2^f, for |f| <= 1/2
+ROUND_32, LOG2_E_32 = np.float32(12582912.0), np.float32(LOG2_E)
+LOWEST_EXPONENT_32 = np.float32(-87.0)
+POWERS_32 = tuple(np.float32(np.log(2.0) ** i / math.factorial(i)) for i in range(7))
 
 
 @intrinsic
@@ -51,6 +59,26 @@ def _number(typing_context: Any, bits: Any) -> Any:
 
 
 @intrinsic
+def _bits_32(typing_context: Any, number: Any) -> Any:
+    """The bits of a float32 as an int32."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(32))
+
+    return types.int32(types.float32), build
+
+
+@intrinsic
+def _number_32(typing_context: Any, bits: Any) -> Any:
+    """The float32 with these bits."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.FloatType())
+
+    return types.float32(types.int32), build
+
+
+@intrinsic
 def larger(typing_context: Any, a: Any, b: Any) -> Any:
     """max(a, b) in a form that a loop over it becomes vector code."""
 
@@ -59,7 +87,8 @@ def larger(typing_context: Any, a: Any, b: Any) -> Any:
         above = builder.fcmp_ordered(">", a, b, flags=("nnan", "nsz"))
         return builder.select(above, a, b, flags=("nnan", "nsz"))
 
-    return types.float64(types.float64, types.float64), build
+    kind = a if a == b == types.float32 else types.float64
+    return kind(kind, kind), build
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
@@ -73,6 +102,17 @@ def exp(x: Any) -> Any:
     p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
     p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
     return p * _number((_bits(rounded) << 52) + (1023 << 52))
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
+def exp_32(x: Any) -> Any:
+    """The exponential of x <= 0 in float32, to about 1e-7, or of x if that is less."""
+    t = larger(x, LOWEST_EXPONENT_32) * LOG2_E_32
+    rounded = t + ROUND_32
+    f = t - (rounded - ROUND_32)
+    p = (POWERS_32[6] * f + POWERS_32[5]) * f + POWERS_32[4]
+    p = (((p * f + POWERS_32[3]) * f + POWERS_32[2]) * f + POWERS_32[1]) * f + POWERS_32[0]
+    return _number_32(_bits_32(p) + np.int32(_bits_32(rounded) << np.int32(23)))
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)

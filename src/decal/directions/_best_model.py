@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError, Setting
-from decal._base.numerics import Array, Logits, row_blocks
+from decal._base.numerics import Array, Logits
 from decal.directions._log_likelihood import (
+    DENSE_CLASSES,
     OPTIMAL,
     OUT_OF_REACH,
     SMOOTH_GAP,
     LikelihoodAt,
     LogLikelihood,
     climbed,
+    the_model,
 )
 from decal.directions._reference import USE_MODEL, Reference
 
@@ -51,14 +53,16 @@ def best_model(
     if len(present) < 2:
         rule: tuple[Any, ...] = "contain at least two classes for ", Setting("reference", name)
         raise InputError("labels", rule, f"only class {present[0]}", USE_MODEL)
-    at_model = _log_likelihood(logits, labels, weights)
-    whole = likelihood = LogLikelihood(logits, labels, weights, present)
-    if scale:
-        likelihood = replace(whole, floor=-OUT_OF_REACH * whole.gap)
     K, W = len(present), float(label_weight.sum())
-    unit = 1 / likelihood.gap if scale else 0.0
-    found = climbed(likelihood, np.append(np.zeros(K), 1.0), unit)
+    whole = LogLikelihood(logits, np.searchsorted(present, labels), weights, present)
+    floor = -OUT_OF_REACH * whole.gap if scale else -np.inf
+    likelihood = whole.with_settings(floor=floor, dense=K <= DENSE_CLASSES)
+    found = _climbed(likelihood, scale=scale)
     left = likelihood.slope(found, scale=scale)
+    if left > OPTIMAL and not likelihood.dense:
+        likelihood = likelihood.with_settings(dense=True)
+        found = _climbed(likelihood, scale=scale)
+        left = likelihood.slope(found, scale=scale)
     if left > OPTIMAL and not scale:
         found = _cooled(likelihood)
         left = likelihood.slope(found, scale=scale)
@@ -76,33 +80,30 @@ def best_model(
         asked = Setting("reference", name)
         rule = "tell more about the labels than chance for ", asked, with_scale
         raise InputError("logits", rule, f"a best scale of {found.model[-1]:.3g}", USE_MODEL)
-    left = max(left, whole.slope(whole(found.model), scale=scale))
+    if scale:  # logits that are out of reach count
+        whole = likelihood.with_settings(floor=-np.inf, dense=False)
+        left = max(left, whole.slope(whole(found.model), scale=scale))
     if left > OPTIMAL:
         raise ArithmeticError(
             f"reference={name!r} was not found: the log-likelihood still rises by {left:.2g} nats "
             "per example and nat. Use reference='model', and please report it with your data."
         )
     center = np.full(logits.shape[1], -np.inf)
-    model = found.model
+    model, value = found.model, found.value
     if SHARES[name] < 1:
         model = SHARES[name] * model
         model[-1] += 1 - SHARES[name]
-        found = whole(model)
+        value = whole.value(model)
     center[present] = model[:K]
-    return Reference(center, float(model[-1]), (found.value - at_model) / W, name)
+    every = LogLikelihood(logits, labels, weights, np.arange(logits.shape[1]))
+    at_model = every.value(the_model(logits.shape[1]))
+    return Reference(center, float(model[-1]), (value - at_model) / W, name)
 
 
-def _log_likelihood(logits: Logits, labels: NDArray[np.intp], weights: Array) -> float:
-    """Sum of w log p_y of the model as it is, of all classes."""
-    value = 0.0
-    for rows in row_blocks(*logits.shape):
-        z = logits[rows].astype(np.float64)
-        z -= z.max(axis=1, keepdims=True)
-        each, y = np.arange(len(z)), labels[rows]
-        own = z[each, y]
-        z[each, z.argmax(axis=1)] = -np.inf  # the largest is 1: nothing is lost beside it
-        value += float(weights[rows] @ (own - np.log1p(np.exp(z).sum(axis=1))))
-    return value
+def _climbed(likelihood: LogLikelihood, *, scale: bool) -> LikelihoodAt:
+    """The maximum, from the model as it is."""
+    unit = 1 / likelihood.gap if scale else 0.0
+    return climbed(likelihood, the_model(len(likelihood.columns)), unit)
 
 
 def _cooled(likelihood: LogLikelihood) -> LikelihoodAt:

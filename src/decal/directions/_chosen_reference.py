@@ -7,7 +7,7 @@ which several people agreed: log-loss then wants to sharpen and is not to be tru
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,15 @@ from scipy.optimize import brentq
 
 from decal._base.numerics import Array, Logits
 from decal.directions._best_model import best_model
-from decal.directions._log_likelihood import OUT_OF_REACH, LogLikelihood, climbed
+from decal.directions import _log_likelihood
+from decal.directions._log_likelihood import (
+    OUT_OF_REACH,
+    SAMPLE,
+    LikelihoodAt,
+    LogLikelihood,
+    climbed,
+    the_model,
+)
 from decal.directions._reference import CHOSEN, Reference
 
 FOLDS = 5
@@ -27,11 +35,12 @@ LEAST_GAP = 1e-3  # nats between logits at the smallest scale, where they tell n
 # Shifts of folds, in nats, and scales, in logarithms, that are close enough to compare losses.
 CLOSE, CLOSE_SCALE = 1e-6, 1e-7
 FLAT = 1e-6  # slope, per weight and nat, at which a search has ended well
+MANY_SAMPLES = 8  # of so many rows, a sample says where to start
 MAX_SCALE_STEPS, MAX_OCTAVES = 100, 300
 LARGEST = 1e90  # logits that differ by more, and larger scales, are no numbers to reckon with
 
 Labels = NDArray[np.intp]
-Family = Callable[[LogLikelihood], Array | None]
+Family = Callable[[LogLikelihood, float | None, LikelihoodAt | None], Array | None]
 
 
 def find_reference(
@@ -59,112 +68,139 @@ def chosen_reference(
     if n < FEWEST_ROWS or labels.min() == labels.max():
         return unmoved
     weights = np.ones(n) if weights is None else weights / weights.mean()
-    whole = LogLikelihood(logits, labels, weights, np.arange(K), ridge=RIDGE)
+    dense = K <= _log_likelihood.DENSE_CLASSES
+    whole = LogLikelihood(logits, labels, weights, np.arange(K), ridge=RIDGE, dense=dense)
     if whole.gap > LARGEST:
         return unmoved
-    whole = replace(whole, floor=-OUT_OF_REACH * whole.gap)
-    choose = _by_log_loss if name == "auto" else _by_consensus
-    model = choose(whole, Folds(whole))
+    folds = Folds(whole.with_settings(floor=-OUT_OF_REACH * whole.gap))
+    model = (_by_log_loss if name == "auto" else _by_consensus)(folds)
     if model is None or model[-1] > LARGEST:
         return unmoved
-    before, after = (whole.losses(m) @ weights / n for m in (_the_model(K), model))
-    return Reference(model[:K], float(model[K]), max(float(before - after), 0.0), name)
+    gained = folds.loss(folds.of_model) - folds.loss(folds.whole.losses(model))
+    return Reference(model[:K], float(model[K]), max(gained / n, 0.0), name)
 
 
-def _by_log_loss(whole: LogLikelihood, folds: Folds) -> Array | None:
+def _by_log_loss(folds: Folds) -> Array | None:
     """Of all families and shares the model of the least log-loss on rows of other folds."""
-    least = folds.loss(folds.of_model)
-    chosen = None
+    least, chosen = folds.loss(folds.of_model), None
     for family in (scale_alone, shifts_and_scale):
-        found = folds.fits(family)
-        for share in SHARES if found else ():
-            loss = folds.loss(folds.losses(found, share))
+        of_all, *fits = folds.fits(family)
+        for share in SHARES if fits else ():
+            loss = folds.loss(folds.losses(fits, share))
             if loss < least:
-                least, chosen = loss, (family, share)
-    return None if chosen is None else _refitted(whole, *chosen)
+                least, chosen = loss, _toward(of_all, share)
+    return chosen
 
 
-def _by_consensus(whole: LogLikelihood, folds: Folds) -> Array | None:
+def _by_consensus(folds: Folds) -> Array | None:
     """Shifts, and scale above 1, if they gain clearly; in full, if logits tell less than counts."""
-    scaled, plain = folds.fits(scale_alone), folds.fits(frequencies)
+    _, *scaled = folds.fits(scale_alone)
+    plain = [frequencies(other) for other in folds.others]
     if scaled and folds.loss(folds.losses(plain, 1.0)) < folds.loss(folds.losses(scaled, 1.0)):
-        return shifts_and_scale(whole)
-    found = folds.fits(sharpened)
-    if not found:
+        return shifts_and_scale(folds.whole, folds.scales[0])
+    of_all, *fits = folds.fits(sharpened)
+    if not fits:
         return None
-    by_share = {share: folds.losses(found, share) for share in SHARES}
+    by_share = {share: folds.losses(fits, share) for share in SHARES}
     share = min(by_share, key=lambda s: folds.loss(by_share[s]))
-    gains, w = folds.of_model - by_share[share], whole.weights
-    gain = w @ gains / w.sum()
-    error = np.sqrt(w**2 @ (gains - gain) ** 2) / w.sum()
-    return _refitted(whole, sharpened, share) if gain > CLEARLY * error else None
+    gains, w = folds.of_model - by_share[share], folds.whole.weights
+    gain = (w * gains).sum() / w.sum()
+    error = np.sqrt(((w * (gains - gain)) ** 2).sum()) / w.sum()
+    return _toward(of_all, share) if gain > CLEARLY * error else None
 
 
 class Folds:
-    """Rows in five parts at random, always the same, each predicted by models of the other four."""
+    """Rows in five parts at random, always the same, each predicted by models of the other four.
+
+    These models are close to that of all rows: from there, one or two of Newton's steps suffice.
+    """
 
     def __init__(self, whole: LogLikelihood) -> None:
         self.whole = whole
-        n = len(whole.labels)
-        fold = np.random.default_rng(0).permutation(n) % FOLDS
+        fold = np.random.default_rng(0).permutation(len(whole.labels)) % FOLDS
         self.rows = [np.flatnonzero(fold == f) for f in range(FOLDS)]
-        weights = (np.where(fold == f, 0.0, whole.weights) for f in range(FOLDS))
-        self.others = [whole.weighted(w) for w in weights]
-        self.of_model = whole.losses(_the_model(len(whole.columns)))
+        self.own = [whole.part(rows) for rows in self.rows]
+        self.others = [whole.part(np.flatnonzero(fold != f)) for f in range(FOLDS)]
+        self.of_model = whole.losses(the_model(len(whole.columns)))
 
     def loss(self, losses: Array) -> float:
-        """The mean loss of all rows."""
-        return float(self.whole.weights @ losses)
+        """The sum of the losses of all rows."""
+        return float((self.whole.weights * losses).sum())
 
-    def fits(self, family: Family) -> list[Array]:
-        """What each part is predicted by; nothing if a search fails."""
-        found = [family(other) for other in self.others]
-        models = [model for model in found if model is not None]
-        return models if len(models) == FOLDS else []
+    @cached_property
+    def scales(self) -> list[float | None]:
+        """The best scale of all rows, and of the others of each part."""
+        scale = _best_scale(self.whole)
+        if scale is None:
+            return [None] * (1 + FOLDS)
+        starts = self._others_at(_scaled(self.whole, scale), dense=False)
+        return [scale, *map(_best_scale, self.others, starts)]
+
+    def fits(self, family: Family) -> list[Array | None]:
+        """What is best for all rows, and for the others of each part; only None if a search fails."""
+        first, *scales = self.scales
+        model = family(self.whole, first, None)
+        if model is None:
+            return [None]
+        near: Sequence[LikelihoodAt | None] = [None] * FOLDS
+        if model[:-1].any():
+            near = self._others_at(model, dense=self.whole.dense)
+        found = [model, *map(family, self.others, scales, near)]
+        return [None] if any(m is None for m in found) else found
+
+    def _others_at(self, model: Array, *, dense: bool) -> list[LikelihoodAt]:
+        """At a model, the log-likelihoods of the others of each part, of one pass over the rows."""
+        sums = [own.with_settings(dense=dense).sums(model) for own in self.own]
+        others = [other.with_settings(dense=dense) for other in self.others]
+        return [o.at(model, sum(sums[:f] + sums[f + 1 :])) for f, o in enumerate(others)]
 
     def losses(self, models: Sequence[Array], share: float) -> Array:
         """(n,) losses of all rows, each part by its own model, so far from the model given."""
         found = np.empty(len(self.whole.labels))
-        for rows, model in zip(self.rows, models, strict=True):
-            part = replace(
-                self.whole, logits=self.whole.logits[rows], labels=self.whole.labels[rows]
-            )
-            found[rows] = part.losses(_toward(model, share))
+        for rows, own, model in zip(self.rows, self.own, models, strict=True):
+            found[rows] = own.losses(_toward(model, share))
         return found
 
 
-# Families: the best models of their kind, as shifts and scale; None if a search fails
+# Families: the best models of their kind, as shifts and scale; None if a search fails. `near` is
+# the log-likelihood at the best model of more rows.
 
 
-def scale_alone(data: LogLikelihood) -> Array | None:
+def scale_alone(data: LogLikelihood, scale: float | None, _: object = None) -> Array | None:
     """The best scale, without shifts."""
-    scale = _best_scale(data)
-    return None if scale is None else np.append(np.zeros(len(data.columns)), scale)
+    return None if scale is None else _scaled(data, scale)
 
 
-def shifts_and_scale(data: LogLikelihood) -> Array | None:
+def shifts_and_scale(
+    data: LogLikelihood, scale: float | None, near: LikelihoodAt | None = None
+) -> Array | None:
     """The best shifts and scale, with a ridge on the shifts."""
-    scale = _best_scale(data)
     if scale is None:
         return None
     least, most = _least_scale(data), _largest_scale(data)
-    start = np.append(np.zeros(len(data.columns)), scale)
+    start = _scaled(data, scale)
     if scale in (least, most):
         found = climbed(data, start, shortest=CLOSE)
         if scale == most or found.gradient[-1] <= 0:
             return found.model if data.slope(found, scale=False) <= FLAT else None
-    found = climbed(data, start, 1 / data.gap, CLOSE)
+        near = None
+    found = climbed(data, start if near is None else near, 1 / data.gap, CLOSE, tested=False)
     if found.model[-1] < least:
-        return _shifts(data, np.append(start[:-1], least))
+        return _shifts(data, _scaled(data, least))
     return found.model if data.slope(found, scale=True) <= FLAT else None
 
 
-def sharpened(data: LogLikelihood) -> Array | None:
+def sharpened(
+    data: LogLikelihood, scale: float | None, near: LikelihoodAt | None = None
+) -> Array | None:
     """The best shifts, and scale if it exceeds 1."""
-    found = shifts_and_scale(data)
-    if found is not None and found[-1] > 1:
-        return found
-    return _shifts(data, _the_model(len(data.columns)))
+    if near is not None and near.model[-1] == 1:
+        found = climbed(data, near, 0.0, CLOSE, tested=False)
+        if found.gradient[-1] <= 0:
+            return found.model if data.slope(found, scale=False) <= FLAT else None
+        near = None
+    model = shifts_and_scale(data, scale, near)
+    return model if model is not None and model[-1] > 1 else _shifts(data, _scaled(data, 1.0))
 
 
 def frequencies(data: LogLikelihood) -> Array:
@@ -173,23 +209,19 @@ def frequencies(data: LogLikelihood) -> Array:
     return np.append(np.log(1.0 + np.bincount(data.labels, data.weights, minlength=K)), 0.0)
 
 
-def _the_model(K: int) -> Array:
-    return np.append(np.zeros(K), 1.0)
+def _scaled(data: LogLikelihood, scale: float) -> Array:
+    """A model without shifts."""
+    return np.append(np.zeros(len(data.columns)), scale)
 
 
 def _toward(model: Array, share: float) -> Array:
     """So far from the model as it is."""
-    return share * model + (1 - share) * _the_model(len(model) - 1)
-
-
-def _refitted(whole: LogLikelihood, family: Family, share: float) -> Array | None:
-    found = family(whole)
-    return None if found is None else _toward(found, share)
+    return share * model + (1 - share) * the_model(len(model) - 1)
 
 
 def _shifts(data: LogLikelihood, start: Array) -> Array | None:
     """The best shifts at a scale."""
-    found = climbed(data, start, shortest=CLOSE)
+    found = climbed(data, start, shortest=CLOSE, tested=False)
     return found.model if data.slope(found, scale=False) <= FLAT else None
 
 
@@ -209,7 +241,7 @@ def _largest_scale(data: LogLikelihood) -> float:
 
     def excess(log_scale: float) -> float:
         scale = np.exp(log_scale)
-        return float(scale * data.at_scale(scale)[1] - 1.0)
+        return float(scale * data(_scaled(data, scale)).gradient[-1] - 1.0)
 
     octave = 0
     while octave < MAX_OCTAVES and excess(np.log(2.0) * octave) > 0:
@@ -220,24 +252,37 @@ def _largest_scale(data: LogLikelihood) -> float:
     return float(np.exp(brentq(excess, *ends, xtol=CLOSE_SCALE)))
 
 
-def _best_scale(data: LogLikelihood) -> float | None:
+def _best_scale(data: LogLikelihood, here: LikelihoodAt | None = None) -> float | None:
     """Newton's method in the logarithm of the scale, within a bracket."""
+    data = data.with_settings(dense=False)
     low, high = _least_scale(data), _largest_scale(data)
-    if data.at_scale(low)[1] <= 0:
-        return low
     if np.isfinite(high):
-        return high
-    scale = 1.0
+        return high if _rises(data, low) else low
+    n = len(data.labels)
+    if here is None:
+        few = n > MANY_SAMPLES * SAMPLE
+        start = _best_scale(data.part(np.arange(0, n, n // SAMPLE))) if few else None
+        here = data(_scaled(data, start or 1.0))
+    above_least = False
     for _ in range(MAX_SCALE_STEPS):
-        _, slope, curvature = data.at_scale(scale)
+        scale, slope = float(here.model[-1]), float(here.gradient[-1])
         if slope > 0:
-            low = scale
+            low, above_least = scale, True
         else:
             high = scale
-        bend = scale * curvature - slope
-        step = np.clip(slope / bend, -4.0, 4.0) if bend > 0 else 4.0 * np.sign(slope)
-        if abs(step) <= CLOSE_SCALE:
-            return scale
+        bend = scale * float(here.hessian[-1]) - slope
+        step = float(np.clip(slope / bend, -4.0, 4.0) if bend > 0 else 4.0 * np.sign(slope))
         better = scale * float(np.exp(step))
-        scale = better if low < better < high else float(np.sqrt(low * high))
+        if step * step <= CLOSE_SCALE:  # the next one would be about that
+            return better
+        if better <= low and not above_least:
+            if not _rises(data, low):
+                return low
+            above_least = True
+        here = data(_scaled(data, better if low < better < high else float(np.sqrt(low * high))))
     return None
+
+
+def _rises(data: LogLikelihood, scale: float) -> bool:
+    """Whether more than this scale gains likelihood."""
+    return bool(data(_scaled(data, scale)).gradient[-1] > 0)

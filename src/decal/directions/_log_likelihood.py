@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from types import ModuleType
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, row_blocks
+from decal._base.numerics import (
+    BLOCK_ELEMENTS,
+    Array,
+    Indices,
+    Logits,
+    Mask,
+    compiled,
+    for_each_block,
+    row_blocks,
+)
 
 MAX_NEWTON_STEPS = 100
 # Steps shorter than this, in nats, or than this share of the shifts, are not taken any more.
@@ -22,8 +33,14 @@ LEAST_DEPTH = 1e-100  # smaller differences of logits count as this: its inverse
 # they would keep it from 0, where logits that tell nothing about the labels send it.
 OUT_OF_REACH = 1e6
 NO_SLOPE = 1e-290  # a derivative below, in nats per nat, leads nowhere: its quotients underflow
-DENSE_CLASSES = 64  # of more classes, with a ridge, the Hessian is not made but multiplied by
+DENSE_CLASSES = 64  # of more classes the Hessian is not made but multiplied by
+SAMPLE = 1024  # rows that say what is typical
+LARGEST_COMPILED = 1e100  # nats between logits that compiled loops are given
+COMPILED_BLOCK_ELEMENTS = 1 << 18  # need no temporaries
+LARGEST = float(np.finfo(np.float64).max)
+NO_ROWS = np.empty(0, dtype=np.intp)
 MAX_PRODUCTS = 200  # with a Hessian, for one step
+ROUGHEST = 0.1  # residual of a step, relative to the gradient
 
 
 @dataclass(frozen=True)
@@ -44,203 +61,336 @@ class LogLikelihood:
     """
 
     logits: Logits
-    labels: NDArray[np.intp]
+    labels: Indices  # of the rows, as numbers of columns
     weights: Array
-    columns: NDArray[np.intp]
+    columns: Indices
     floor: float = -np.inf  # logits further below the largest of their row are masked
     ridge: float = 0.0
-
-    @cached_property
-    def depth(self) -> float:
-        """The most that two logits of a row differ, but for masks."""
-        deepest = 0.0
-        for rows in row_blocks(len(self.logits), len(self.columns)):
-            z, _, _ = self._block(rows)
-            deepest = max(deepest, float(-z[np.isfinite(z)].min()))
-        return max(deepest, LEAST_DEPTH)
+    dense: bool = True  # whether Hessians are made; else their diagonals, and products with them
+    rows: Indices | None = None  # of the logits; all of them, in their order, if None
 
     @cached_property
     def below(self) -> Array:
         """(n,) by how much the logits of the labels are below the largest of their rows."""
-        found = np.empty(len(self.labels))
-        for rows in row_blocks(len(self.logits), len(self.columns)):
-            z, y, _ = self._block(rows)
-            found[rows] = -z[np.arange(len(z)), y]
+        found, kernels = np.empty(len(self.labels)), self._compiled
+
+        def fill(rows: slice) -> None:
+            if kernels is not None:
+                kernels.below(*self._given(rows), self.labels[rows], found[rows])
+                return
+            z = self._taken(rows)
+            own = z[np.arange(len(z)), self.labels[rows]].astype(np.float64)
+            found[rows] = z.max(axis=1) - own
+
+        for_each_block(fill, len(self.labels), len(self.columns), self._block_elements)
         return found
 
     @cached_property
     def gap(self) -> float:
         """By how much logits differ where it matters: labels from the largest, and others."""
-        typical = []
-        for rows in row_blocks(len(self.logits), len(self.columns)):
-            z, _, _ = self._block(rows)
-            second = np.partition(z, -2, axis=1)[:, -2]
-            typical.append(second[np.isfinite(second)])
-        middle = np.median(np.concatenate([[0.0], *typical]))
-        return max(float(self.below.max()), float(-middle), SMOOTH_GAP)
+        z = self._taken(slice(None, None, -(-len(self.labels) // SAMPLE))).astype(np.float64)
+        second, first = np.partition(z, (-2, -1), axis=1)[:, -2:].T
+        typical = (first - second)[np.isfinite(second)]
+        middle = float(np.median(typical)) if typical.size else 0.0
+        return max(float(self.below.max()), middle, SMOOTH_GAP)
 
-    def weighted(self, weights: Array) -> LogLikelihood:
-        """The same rows with other weights; 0 leaves a row out."""
-        other = replace(self, weights=weights)
-        other.__dict__.update(below=self.below, gap=self.gap)  # a unit of length, for all parts
+    @property
+    def depth(self) -> float:
+        """The most that two logits of a row differ, but for masks."""
+        deepest = 0.0
+        for rows in row_blocks(len(self.labels), len(self.columns)):
+            z, _ = self._block(rows)
+            deepest = max(deepest, float(-z.min()))
+        return max(deepest, LEAST_DEPTH)
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Of all rows."""
+        return float(self.weights.sum())
+
+    def with_settings(self, **settings: Any) -> LogLikelihood:
+        """Of the same rows."""
+        known = self.__dict__.copy()
+        if "floor" in settings:
+            known.pop("_only_block", None)
+        other = replace(self, **settings)
+        other.__dict__.update(known, **settings)
+        return other
+
+    def part(self, rows: Indices) -> LogLikelihood:
+        """Of some of the rows, with the unit of length of all."""
+        of = rows if self.rows is None else self.rows[rows]
+        other = replace(self, labels=self.labels[rows], weights=self.weights[rows], rows=of)
+        other.__dict__.update(below=self.below[rows], gap=self.gap, _compiled=self._compiled)
         return other
 
     def slope(self, found: LikelihoodAt, *, scale: bool) -> float:
         """The largest derivative, per unit of weight and nat that logits move."""
         slopes = np.abs(found.gradient)
         slopes[-1] = slopes[-1] / self.gap if scale else 0.0
-        return float(slopes.max() / self.weights.sum())
+        return float(slopes.max() / self.total_weight)
+
+    def __call__(self, model: Array) -> LikelihoodAt:
+        """At shifts and scale."""
+        return self.at(model, self.sums(model))
+
+    def sums(self, model: Array) -> Array:
+        """Over the rows: the value, the second derivative by the scale, and the gradient (K + 1,).
+
+        Then the diagonal of the Hessian of the shifts; or, dense, that by shifts and scale and that
+        of pairs of shifts, (K, K), below its diagonal. All second derivatives with a minus.
+        """
+        K, kernels = len(self.columns), self._kernels
+        fill = self._fill_sums
+        if kernels is not None and (K <= kernels.FEW_CLASSES or not self.dense):
+
+            def fill(model: Array, rows: slice, found: Array) -> None:
+                given = *self._given(rows), self.labels[rows], self.weights[rows], model
+                kernels.sums(*given, self.floor, self.dense, found)
+
+        size = 2 * K + 3 + (K * K if self.dense else 0)
+        return self._added(partial(fill, model), size)
+
+    def at(self, model: Array, sums: Array) -> LikelihoodAt:
+        """At a model, where the rows have these sums."""
+        K = len(self.columns)
+        value, bend, gradient = float(sums[0]), min(sums[1], LARGEST), sums[2 : K + 3]
+        if self.ridge:
+            value -= self.ridge / 2 * float(model[:K] @ model[:K])
+            gradient[:K] -= self.ridge * model[:K]
+        if not self.dense:
+            return LikelihoodAt(model, value, gradient, np.append(sums[K + 3 :] + self.ridge, bend))
+        inner = np.tril(sums[2 * K + 3 :].reshape(K, K), -1)
+        inner += inner.T
+        # Shifting all classes together changes nothing: every row of the Hessian sums to zero.
+        inner.flat[:: K + 1] = self.ridge - inner.sum(axis=1)
+        hessian = np.empty((K + 1, K + 1))
+        hessian[:K, :K], hessian[K, K] = inner, bend
+        hessian[:K, K] = hessian[K, :K] = sums[K + 3 : 2 * K + 3]
+        return LikelihoodAt(model, value, gradient, hessian)
+
+    def losses(self, model: Array) -> Array:
+        """(n,) -log p_y of every row."""
+        found, kernels = np.empty(len(self.labels)), self._kernels
+
+        def fill(rows: slice) -> None:
+            if kernels is None:
+                found[rows] = -self._predicted(*self._block(rows), self.labels[rows], model)[1]
+            else:
+                given = *self._given(rows), self.labels[rows], model, self.floor
+                kernels.losses(*given, found[rows])
+
+        for_each_block(fill, len(self.labels), len(self.columns), self._block_elements)
+        return found
+
+    def value(self, model: Array) -> float:
+        """The log-likelihood alone, without the ridge."""
+        return -float((self.weights * self.losses(model)).sum())
+
+    def log_totals(self, model: Array) -> Array:
+        """(n,) log of the sum of exp(scale * z + shifts), where the largest z of a row is 0."""
+        own = model[self.labels] - model[-1] * self.below
+        return np.asarray(self.losses(model) + own)
+
+    def product(self, model: Array, log_totals: Array, vector: Array) -> Array:
+        """The negative Hessian at a model, times a vector."""
+        K, kernels = len(self.columns), self._kernels
+
+        def fill(rows: slice, found: Array) -> None:
+            w, log_total = self.weights[rows], log_totals[rows]
+            if kernels is not None:
+                given = *self._given(rows), self.labels[rows], self.below[rows], w, log_total
+                kernels.product(*given, model, self.floor, vector, found)
+                return
+            z, masked = self._block(rows)
+            p = np.exp(model[K] * z + model[:K] - log_total[:, None])
+            if masked is not None:
+                p[masked] = 0.0
+            along = vector[K] * z + vector[:K]
+            along -= (p * along).sum(axis=1)[:, None]
+            along *= p
+            along *= w[:, None]
+            found[:K] = along.sum(axis=0)
+            found[K] = np.einsum("ij,ij->", along, z)
+
+        found = self._added(fill, K + 1)
+        found[:K] += self.ridge * vector[:K]
+        return found
+
+    # Rows
 
     @cached_property
-    def _positions(self) -> NDArray[np.intp]:
-        """Of the labels, among the columns."""
-        return np.searchsorted(self.columns, self.labels)
+    def _compiled(self) -> ModuleType | None:
+        """Compiled loops, where there is enough to do."""
+        if compiled(len(self.labels) * len(self.columns)) is None:
+            return None
+        from decal._base import likelihood_kernels
 
-    def _block(self, rows: slice) -> tuple[Array, NDArray[np.intp], Array]:
-        """Logits less the largest of their row, labels and weights of some rows."""
-        some = len(self.columns) < self.logits.shape[1]
-        z = self.logits[rows][:, self.columns] if some else self.logits[rows]
-        z = z.astype(np.float64)
+        return likelihood_kernels
+
+    @property
+    def _kernels(self) -> ModuleType | None:
+        """Compiled loops, where also no square overflows."""
+        return self._compiled if self.below.max() <= LARGEST_COMPILED else None
+
+    @property
+    def _block_elements(self) -> int:
+        return BLOCK_ELEMENTS if self._compiled is None else COMPILED_BLOCK_ELEMENTS
+
+    def _given(self, rows: slice) -> tuple[Logits, Indices, Indices]:
+        """What compiled loops take of some rows."""
+        if self.rows is None:
+            return self.logits[rows], self.columns, NO_ROWS
+        return self.logits, self.columns, self.rows[rows]
+
+    def _added(self, fill: Callable[[slice, Array], None], size: int) -> Array:
+        """The sum of what blocks of rows fill arrays of this size with."""
+        n, K = len(self.labels), len(self.columns)
+        if size > BLOCK_ELEMENTS:  # too large to have several
+            total, part = np.zeros(size), np.empty(size)
+            for rows in row_blocks(n, K, size):
+                fill(rows, part)
+                total += part
+            return total
+        step = max(1, self._block_elements // K)
+        parts = np.empty((-(-n // step), size))
+        work = lambda rows: fill(rows, parts[rows.start // step])
+        for_each_block(work, n, K, self._block_elements)
+        return np.asarray(parts.sum(axis=0)) if len(parts) > 1 else parts[0]
+
+    def _taken(self, rows: slice) -> Logits:
+        """The logits of some rows as they are."""
+        z = self.logits[rows] if self.rows is None else self.logits[self.rows[rows]]
+        return z[:, self.columns] if len(self.columns) < self.logits.shape[1] else z
+
+    def _block(self, rows: slice) -> tuple[Array, Mask | None]:
+        """Logits of some rows less the largest, and which are masked, if any: these are zeros."""
+        if len(self.labels) * len(self.columns) <= BLOCK_ELEMENTS:
+            return self._only_block
+        return self._centered(rows)
+
+    @cached_property
+    def _only_block(self) -> tuple[Array, Mask | None]:
+        return self._centered(slice(None))
+
+    def _centered(self, rows: slice) -> tuple[Array, Mask | None]:
+        z = self._taken(rows).astype(np.float64)
         z -= z.max(axis=1, keepdims=True)
-        z[z < self.floor] = -np.inf
-        return z, self._positions[rows], self.weights[rows]
-
-    def _predicted(self, z: Array, y: NDArray[np.intp], model: Array) -> tuple[Array, Array]:
-        """Probabilities, and log p_y; exact also close to 0 or 1. Masks of z become zeros."""
-        masked = np.isneginf(z)
+        masked = np.isneginf(z) | (z < self.floor)
+        if not masked.any():
+            return z, None
         z[masked] = 0.0
-        moved = model[-1] * z + model[:-1]
-        moved[masked] = -np.inf
-        moved -= moved.max(axis=1, keepdims=True)
+        return z, masked
+
+    def _predicted(
+        self, z: Array, masked: Mask | None, y: Indices, model: Array
+    ) -> tuple[Array, Array]:
+        """Probabilities, and log p_y; exact also close to 0 or 1."""
+        moved = model[-1] * z
+        moved += model[:-1]
+        if masked is not None:
+            moved[masked] = -np.inf
         each, top = np.arange(len(z)), moved.argmax(axis=1)
-        p = np.exp(moved)
+        moved -= moved[each, top][:, None]
+        own = moved[each, y]
+        p = np.exp(moved, out=moved)
         p[each, top] = 0.0
         beside = p.sum(axis=1)  # the largest is 1: nothing is subtracted from a number close
         p[each, top] = 1.0
         p /= (1.0 + beside)[:, None]
-        return p, moved[each, y] - np.log1p(beside)
+        return p, own - np.log1p(beside)
 
-    def losses(self, model: Array) -> Array:
-        """(n,) -log p_y of every row."""
-        found = np.empty(len(self.labels))
-        for rows in row_blocks(len(self.logits), len(self.columns)):
-            z, y, _ = self._block(rows)
-            found[rows] = -self._predicted(z, y, model)[1]
-        return found
+    def _fill_sums(self, model: Array, rows: slice, found: Array) -> None:
+        K, y, w = len(self.columns), self.labels[rows], self.weights[rows]
+        z, masked = self._block(rows)
+        p, own = self._predicted(z, masked, y, model)
+        weighted = w[:, None] * p
+        centered = z - (p * z).sum(axis=1)[:, None]
+        found[0] = (w * own).sum()
+        turned = weighted * centered
+        with np.errstate(over="ignore"):
+            found[1] = np.einsum("ij,ij->", turned, centered)
+        if self.dense:
+            found[K + 3 : 2 * K + 3] = turned.sum(axis=0)
+            np.negative(weighted.T @ p, out=found[2 * K + 3 :].reshape(K, K))
+        else:
+            found[K + 3 :] = (weighted * (1.0 - p)).sum(axis=0)
+        each = np.arange(len(z))
+        weighted[each, y] = 0.0
+        wrong = weighted.sum(axis=1)
+        found[2 : K + 2] = np.bincount(y, wrong, minlength=K) - weighted.sum(axis=0)
+        found[K + 2] = (wrong * z[each, y]).sum() - np.einsum("ij,ij->", weighted, z)
 
-    def at_scale(self, scale: float) -> tuple[float, float, float]:
-        """Without shifts: the value, its derivative by the scale, and minus the second one."""
-        value = slope = curvature = 0.0
-        model = np.append(np.zeros(len(self.columns)), scale)
-        for rows in row_blocks(len(self.logits), len(self.columns)):
-            z, y, w = self._block(rows)
-            p, own = self._predicted(z, y, model)
-            mean = (p * z).sum(axis=1)
-            value += float(w @ own)
-            slope += float(w @ (z[np.arange(len(z)), y] - mean))
-            with np.errstate(over="ignore"):
-                curvature += float(w @ (p * (z - mean[:, None]) ** 2).sum(axis=1))
-        return value, slope, min(curvature, float(np.finfo(np.float64).max))
 
-    def __call__(self, model: Array) -> LikelihoodAt:
-        """At shifts and scale."""
-        K = len(self.columns)
-        dense = K <= DENSE_CLASSES or self.ridge == 0
-        value, gradient, mixed, bend = 0.0, np.zeros(K + 1), np.zeros(K), 0.0
-        inner = np.zeros((K, K) if dense else K)
-        for rows in row_blocks(len(self.logits), K):
-            z, y, w = self._block(rows)
-            p, own = self._predicted(z, y, model)
-            value += float(w @ own)
-            mean = (p * z).sum(axis=1)
-            centered = z - mean[:, None]
-            weighted = w[:, None] * p
-            mixed += (weighted * centered).sum(axis=0)
-            if dense:
-                inner -= weighted.T @ p
-            else:
-                inner += (weighted * (1.0 - p)).sum(axis=0)
-            with np.errstate(over="ignore"):
-                bend += float((weighted * centered * centered).sum())
-            each = np.arange(len(z))
-            weighted[each, y] = 0.0
-            wrong = weighted.sum(axis=1)
-            gradient[:K] += np.bincount(y, wrong, minlength=K) - weighted.sum(axis=0)
-            gradient[K] += float(wrong @ z[each, y] - (weighted * z).sum())
-        bend = min(bend, float(np.finfo(np.float64).max))
-        if self.ridge:
-            value -= self.ridge / 2 * float(model[:K] @ model[:K])
-            gradient[:K] -= self.ridge * model[:K]
-        if not dense:
-            return LikelihoodAt(model, value, gradient, np.append(inner + self.ridge, bend))
-        # Shifting all classes together changes nothing: every row of the Hessian sums to zero.
-        np.fill_diagonal(inner, 0.0)
-        np.fill_diagonal(inner, self.ridge - inner.sum(axis=1))
-        hessian = np.block([[inner, mixed[:, None]], [mixed, bend]])
-        return LikelihoodAt(model, value, gradient, hessian)
-
-    def product(self, model: Array, vector: Array) -> Array:
-        """The negative Hessian at a model, times a vector."""
-        K = len(self.columns)
-        found = np.append(self.ridge * vector[:K], 0.0)
-        for rows in row_blocks(len(self.logits), K):
-            z, y, w = self._block(rows)
-            p, _ = self._predicted(z, y, model)
-            along = vector[K] * z + vector[:K]
-            along -= (p * along).sum(axis=1, keepdims=True)
-            along *= p
-            along *= w[:, None]
-            found[:K] += along.sum(axis=0)
-            found[K] += float((along * z).sum())
-        return found
+def the_model(K: int) -> Array:
+    """No shifts, and a scale of 1."""
+    return np.append(np.zeros(K), 1.0)
 
 
 def climbed(
     likelihood: LogLikelihood,
-    model: Array,
+    start: Array | LikelihoodAt,
     scale_unit: float = 0.0,
     shortest: float = SHORTEST_STEP,
+    *,
+    tested: bool = True,
 ) -> LikelihoodAt:
     """The maximum of the log-likelihood, over the shifts alone or the scale too, from a model.
 
     Newton's method, with a curvature added that keeps steps within an adaptive radius. A step of
     `scale_unit` in the scale counts as one of a nat in a shift; 0 leaves the scale as it is. Steps
-    shorter than `shortest` are not taken.
+    shorter than `shortest` are not taken. Steps shrink faster and faster: the last one need not be
+    tested, then value and gradient are as it promises.
     """
-    W, radius = float(likelihood.weights.sum()), 16.0  # nats
-    unit = np.append(np.ones(len(model) - 1), scale_unit)
-    here = likelihood(model)
-    flat = None
+    W, radius, roughness = likelihood.total_weight, 16.0, ROUGHEST  # the radius in nats
+    here = start if isinstance(start, LikelihoodAt) else likelihood(start)
+    unit = np.append(np.ones(len(here.model) - 1), scale_unit)
+    slope = likelihood.slope(here, scale=scale_unit > 0)
+    flat, before = None, 0.0
     for _ in range(MAX_NEWTON_STEPS):
-        if likelihood.slope(here, scale=scale_unit > 0) <= OPTIMAL:
+        if slope <= OPTIMAL:
             flat = here
-        if here.hessian.ndim == 2:
-            scaled = here.hessian * np.outer(unit, unit)
-            pinned = likelihood.ridge == 0
-            step = unit * _newton_step(here.gradient * unit, scaled, radius, pinned=pinned)
-        else:
-            step = unit * _conjugate_step(likelihood, here, unit, radius)
+        step, bent = newton_step(likelihood, here, unit, radius, roughness, shortest)
         length = float(np.abs(step / np.where(unit > 0, unit, 1.0)).max())
         if length <= shortest + SHORTEST_SHARE * float(np.abs(here.model).max()):
             break
-        if here.hessian.ndim == 2:
-            bent = here.hessian @ step
-        else:
-            bent = likelihood.product(here.model, step)
         promised = float(here.gradient @ step - step @ bent / 2)
+        if not tested and length**3 <= before**2 * shortest:
+            value, gradient = here.value + promised, here.gradient - bent
+            return LikelihoodAt(here.model + step, value, gradient, here.hessian)
         there = likelihood(here.model + step)
         noise = ROUND_OFF * (W + abs(here.value))
-        if there.value >= here.value + 1e-4 * promised - noise:
-            here, radius = there, 4.0 * max(radius, length)
-        else:
-            radius = length / 4.0
+        if there.value < here.value + 1e-4 * promised - noise:
+            radius, before = length / 4.0, 0.0
+            continue
+        here, radius = there, 4.0 * max(radius, length)
+        slope, steeper = likelihood.slope(here, scale=scale_unit > 0), slope
+        roughness = min(ROUGHEST, (slope / steeper) ** 2)
+        if slope <= OPTIMAL and length * length <= before * shortest:
+            break
+        before = length
     # Where the best scale is infinite, steps go on until round-off alone is left of the slopes.
-    if flat is not None and likelihood.slope(here, scale=scale_unit > 0) > OPTIMAL:
-        return flat
-    return here
+    return here if flat is None or slope <= OPTIMAL else flat
 
 
-def _newton_step(gradient: Array, hessian: Array, radius: float, *, pinned: bool) -> Array:
+def newton_step(
+    likelihood: LogLikelihood,
+    here: LikelihoodAt,
+    unit: Array,
+    radius: float,
+    roughness: float,
+    shortest: float,
+) -> tuple[Array, Array]:
+    """What solves (hessian + |gradient| / radius) step = gradient, and hessian times step."""
+    if here.hessian.ndim == 2:
+        scaled = here.hessian * np.outer(unit, unit)
+        pinned = likelihood.ridge == 0
+        step = unit * _direct_step(here.gradient * unit, scaled, radius, pinned=pinned)
+        return step, here.hessian @ step
+    return _conjugate_step(likelihood, here, unit, radius, roughness, shortest)
+
+
+def _direct_step(gradient: Array, hessian: Array, radius: float, *, pinned: bool) -> Array:
     """What solves (hessian + |gradient| / radius) step = gradient; pinned, a shift stays put."""
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
@@ -269,33 +419,40 @@ def _newton_step(gradient: Array, hessian: Array, radius: float, *, pinned: bool
 
 
 def _conjugate_step(
-    likelihood: LogLikelihood, here: LikelihoodAt, unit: Array, radius: float
-) -> Array:
-    """What solves (hessian + |gradient| / radius) step = gradient, by conjugate gradients.
-
-    As closely as the gradient is small, so that steps converge faster and faster.
-    """
-    left = here.gradient * unit
+    likelihood: LogLikelihood,
+    here: LikelihoodAt,
+    unit: Array,
+    radius: float,
+    roughness: float,
+    shortest: float,
+) -> tuple[Array, Array]:
+    """By conjugate gradients, until a residual is left of this size, relative to the gradient."""
+    left = gradient = here.gradient * unit
     steepest = float(np.abs(left).max())
     step = np.zeros(len(left))
     if steepest / max(radius, 1.0) <= NO_SLOPE:
-        return step
+        return step, step
     damping = steepest / radius
     size = here.hessian * unit**2 + damping
+    size[size == 0] = 1.0
     toward = along = left / size
     rest = float(left @ toward)
-    enough = rest * min(0.1, steepest / float(likelihood.weights.sum())) ** 2
+    enough = rest * roughness**2
+    log_totals = likelihood.log_totals(here.model)
     for _ in range(MAX_PRODUCTS):
-        bent = unit * likelihood.product(here.model, unit * along) + damping * along
+        bent = unit * likelihood.product(here.model, log_totals, unit * along) + damping * along
         curvature = float(along @ bent)
         if not curvature > 0:  # round-off is all that is left
             break
         share = rest / curvature
-        step += share * along
+        step = step + share * along
         left = left - share * bent
         toward = left / size
         before, rest = rest, float(left @ toward)
-        if rest <= enough:
+        if rest <= enough or np.abs(toward).max() <= shortest / 10:
             break
         along = toward + (rest / before) * along
-    return step
+    if likelihood.ridge == 0:
+        step[:-1] -= step[:-1].mean()
+    bent = (gradient - left - damping * step) / np.where(unit > 0, unit, 1.0)
+    return unit * step, bent
