@@ -331,24 +331,29 @@ def sums_of_many(
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _turn_row(
-    d: Any, p: Any, c: Any, s: Any, log_total: Any, floor: Any, w: Any, v: Any, found: Any
+    d: Any, p: Any, c: Any, s: Any, level: Any, floor: Any, y: int, w: Any, v: Any, found: Any
 ) -> Any:
-    """Add to the product what one row has; d are its logits less the largest."""
+    """Add to the product what one row has; d are its logits less the largest.
+
+    How far v moves each class is measured from the label: where its probability is close to 1,
+    nothing is lost beside it.
+    """
     K = len(d)
     zero, one = np.float32(0.0), np.float32(1.0)
-    total, along, last, turn = zero, zero, zero, v[K]
+    total, mean, last, turn = zero, zero, zero, v[K]
+    own = turn * d[y] + v[y]
     for k in range(K):
         x = d[k]
-        a = exp_32(s * x + (c[k] - log_total))
+        a = exp_32(s * x + (c[k] - level))
         a = a if x >= floor else zero
         p[k] = a
         total += a
-        along += a * (turn * x + v[k])
-    along /= total
+        mean += a * (turn * x + v[k] - own)
+    mean /= total
     w *= one / total
     for k in range(K):
         x = d[k]
-        a = w * p[k] * (turn * x + v[k] - along)
+        a = w * p[k] * (turn * x + v[k] - own - mean)
         found[k] += a
         last += a * x
     return last
@@ -362,7 +367,7 @@ def product(
     labels: Any,
     below: Any,
     weights: Any,
-    log_totals: Any,
+    levels: Any,
     model: Any,
     floor: float,
     vector: Any,
@@ -389,7 +394,7 @@ def product(
         else:
             for k in range(K):
                 d[k] = larger(np.float32(z[r, columns[k]] - top), HIDDEN_32)
-        log_total, w = np.float32(log_totals[i]), np.float32(weights[i])
-        last += _turn_row(d, p, c, s, log_total, floor, w, v, sums)
+        level, w = np.float32(levels[i]), np.float32(weights[i])
+        last += _turn_row(d, p, c, s, level, floor, labels[i], w, v, sums)
     found[:K] = sums
     found[K] = last

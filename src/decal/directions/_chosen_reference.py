@@ -28,7 +28,7 @@ from decal.directions._reference import CHOSEN, Reference
 
 FOLDS = 5
 FEWEST_ROWS = 10  # fewer choose nothing: the model stays as it is
-SHARES = (0.25, 0.5, 0.75, 1.0)  # of the way from the model
+SHARES = (0.75, 0.5, 0.25)  # of the way from the model, if not all of it
 RIDGE = 1.0  # on the shifts, in mean weights of a row: classes without labels stay possible
 CLEARLY = 2.0  # standard errors by which a consensus must gain to move the model
 LEAST_GAP = 1e-3  # nats between logits at the smallest scale, where they tell nothing
@@ -85,10 +85,10 @@ def _by_log_loss(folds: Folds) -> Array | None:
     least, chosen = folds.loss(folds.of_model), None
     for family in (scale_alone, shifts_and_scale):
         of_all, *fits = folds.fits(family)
-        for share in SHARES if fits else ():
-            loss = folds.loss(folds.losses(fits, share))
-            if loss < least:
-                least, chosen = loss, _toward(of_all, share)
+        if of_all is not None:
+            share, losses = folds.best_share(fits)
+            if folds.loss(losses) < least:
+                least, chosen = folds.loss(losses), _toward(of_all, share)
     return chosen
 
 
@@ -99,11 +99,10 @@ def _by_consensus(folds: Folds) -> Array | None:
     if scaled and folds.loss(folds.losses(plain, 1.0)) < folds.loss(folds.losses(scaled, 1.0)):
         return shifts_and_scale(folds.whole, folds.scales[0])
     of_all, *fits = folds.fits(sharpened)
-    if not fits:
+    if of_all is None:
         return None
-    by_share = {share: folds.losses(fits, share) for share in SHARES}
-    share = min(by_share, key=lambda s: folds.loss(by_share[s]))
-    gains, w = folds.of_model - by_share[share], folds.whole.weights
+    share, losses = folds.best_share(fits)
+    gains, w = folds.of_model - losses, folds.whole.weights
     gain = (w * gains).sum() / w.sum()
     error = np.sqrt(((w * (gains - gain)) ** 2).sum()) / w.sum()
     return _toward(of_all, share) if gain > CLEARLY * error else None
@@ -153,6 +152,19 @@ class Folds:
         sums = [own.with_settings(dense=dense).sums(model) for own in self.own]
         others = [other.with_settings(dense=dense) for other in self.others]
         return [o.at(model, sum(sums[:f] + sums[f + 1 :])) for f, o in enumerate(others)]
+
+    def best_share(self, models: Sequence[Array]) -> tuple[float, Array]:
+        """The share of the way to models of the least loss, and the losses.
+
+        The loss is a convex function of the share: once it rises, it goes on to.
+        """
+        best = 1.0, self.losses(models, 1.0)
+        for share in SHARES:
+            losses = self.losses(models, share)
+            if self.loss(losses) > self.loss(best[1]):
+                break
+            best = share, losses
+        return best
 
     def losses(self, models: Sequence[Array], share: float) -> Array:
         """(n,) losses of all rows, each part by its own model, so far from the model given."""

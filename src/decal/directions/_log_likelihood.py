@@ -39,7 +39,10 @@ LARGEST_COMPILED = 1e100  # nats between logits that compiled loops are given
 COMPILED_BLOCK_ELEMENTS = 1 << 18  # need no temporaries
 LARGEST = float(np.finfo(np.float64).max)
 NO_ROWS = np.empty(0, dtype=np.intp)
-MAX_PRODUCTS = 200  # with a Hessian, for one step
+# Products with a Hessian that is not made, for one step; such steps; and steps after them, for
+# which it is made, unless there is a ridge.
+MAX_PRODUCTS, MAX_ROUGH_STEPS, MAX_LAST_STEPS = 100, 30, 10
+NEAR_LEVEL = 60.0  # nats by which a sum of exponentials may be off without underflow in float32
 ROUGHEST = 0.1  # residual of a step, relative to the gradient
 
 
@@ -187,26 +190,33 @@ class LogLikelihood:
         """The log-likelihood alone, without the ridge."""
         return -float((self.weights * self.losses(model)).sum())
 
-    def log_totals(self, model: Array) -> Array:
-        """(n,) log of the sum of exp(scale * z + shifts), where the largest z of a row is 0."""
-        own = model[self.labels] - model[-1] * self.below
-        return np.asarray(self.losses(model) + own)
+    def levels(self, model: Array) -> Array:
+        """(n,) the log of the sum of exp(scale * z + shifts), or close enough to take exponentials.
 
-    def product(self, model: Array, log_totals: Array, vector: Array) -> Array:
+        The largest z of a row is 0.
+        """
+        shifts, scale = model[:-1], model[-1]
+        if np.ptp(shifts) <= NEAR_LEVEL:
+            return np.full(len(self.labels), shifts.max())
+        return np.asarray(self.losses(model) + shifts[self.labels] - scale * self.below)
+
+    def product(self, model: Array, levels: Array, vector: Array) -> Array:
         """The negative Hessian at a model, times a vector."""
         K, kernels = len(self.columns), self._kernels
 
         def fill(rows: slice, found: Array) -> None:
-            w, log_total = self.weights[rows], log_totals[rows]
+            w, level = self.weights[rows], levels[rows]
             if kernels is not None:
-                given = *self._given(rows), self.labels[rows], self.below[rows], w, log_total
+                given = *self._given(rows), self.labels[rows], self.below[rows], w, level
                 kernels.product(*given, model, self.floor, vector, found)
                 return
             z, masked = self._block(rows)
-            p = np.exp(model[K] * z + model[:K] - log_total[:, None])
+            p = np.exp(model[K] * z + model[:K] - level[:, None])
             if masked is not None:
                 p[masked] = 0.0
+            p /= p.sum(axis=1)[:, None]
             along = vector[K] * z + vector[:K]
+            along -= along[np.arange(len(z)), self.labels[rows]][:, None]
             along -= (p * along).sum(axis=1)[:, None]
             along *= p
             along *= w[:, None]
@@ -347,25 +357,33 @@ def climbed(
     unit = np.append(np.ones(len(here.model) - 1), scale_unit)
     slope = likelihood.slope(here, scale=scale_unit > 0)
     flat, before = None, 0.0
-    for _ in range(MAX_NEWTON_STEPS):
+    for i in range(MAX_NEWTON_STEPS if likelihood.dense else MAX_ROUGH_STEPS + MAX_LAST_STEPS):
         if slope <= OPTIMAL:
             flat = here
-        step, bent = newton_step(likelihood, here, unit, radius, roughness, shortest)
+        found = None
+        if not likelihood.dense and (i < MAX_ROUGH_STEPS or likelihood.ridge):
+            found = _conjugate_step(likelihood, here, unit, radius, roughness, shortest)
+        if found is None:
+            if not likelihood.dense:
+                likelihood = likelihood.with_settings(dense=True)
+                here = likelihood(here.model)
+            found = _direct_step(here, unit, radius, pinned=likelihood.ridge == 0)
+        step, bent = found
         length = float(np.abs(step / np.where(unit > 0, unit, 1.0)).max())
         if length <= shortest + SHORTEST_SHARE * float(np.abs(here.model).max()):
             break
         promised = float(here.gradient @ step - step @ bent / 2)
-        if not tested and length**3 <= before**2 * shortest:
+        if not tested and length * length * length <= before * before * shortest:
             value, gradient = here.value + promised, here.gradient - bent
             return LikelihoodAt(here.model + step, value, gradient, here.hessian)
         there = likelihood(here.model + step)
         noise = ROUND_OFF * (W + abs(here.value))
-        if there.value < here.value + 1e-4 * promised - noise:
+        if not there.value >= here.value + 1e-4 * promised - noise:
             radius, before = length / 4.0, 0.0
             continue
         here, radius = there, 4.0 * max(radius, length)
         slope, steeper = likelihood.slope(here, scale=scale_unit > 0), slope
-        roughness = min(ROUGHEST, (slope / steeper) ** 2)
+        roughness = min(ROUGHEST, min(slope / max(steeper, NO_SLOPE), 1.0) ** 2)
         if slope <= OPTIMAL and length * length <= before * shortest:
             break
         before = length
@@ -373,33 +391,22 @@ def climbed(
     return here if flat is None or slope <= OPTIMAL else flat
 
 
-def newton_step(
-    likelihood: LogLikelihood,
-    here: LikelihoodAt,
-    unit: Array,
-    radius: float,
-    roughness: float,
-    shortest: float,
+def _direct_step(
+    here: LikelihoodAt, unit: Array, radius: float, *, pinned: bool
 ) -> tuple[Array, Array]:
-    """What solves (hessian + |gradient| / radius) step = gradient, and hessian times step."""
-    if here.hessian.ndim == 2:
-        scaled = here.hessian * np.outer(unit, unit)
-        pinned = likelihood.ridge == 0
-        step = unit * _direct_step(here.gradient * unit, scaled, radius, pinned=pinned)
-        return step, here.hessian @ step
-    return _conjugate_step(likelihood, here, unit, radius, roughness, shortest)
+    """What solves (hessian + |gradient| / radius) step = gradient, and hessian times step.
 
-
-def _direct_step(gradient: Array, hessian: Array, radius: float, *, pinned: bool) -> Array:
-    """What solves (hessian + |gradient| / radius) step = gradient; pinned, a shift stays put."""
+    Pinned, a shift stays put.
+    """
+    gradient, hessian = here.gradient * unit, here.hessian * np.outer(unit, unit)
     steepest = float(np.abs(gradient).max())
     step = np.zeros(len(gradient))
     if steepest / max(radius, 1.0) <= NO_SLOPE:
-        return step
+        return step, step
     fixed = int(np.diag(hessian)[:-1].argmax()) if pinned else -1
     free = np.flatnonzero((np.arange(len(gradient)) != fixed) & (gradient != 0))
     if not free.size:
-        return step
+        return step, step
     curvature = hessian[np.ix_(free, free)] + np.diag(np.full(len(free), steepest / radius))
     size = np.sqrt(np.diag(curvature))  # scaled by it, derivatives of any size keep their digits
     scaled, target = curvature / size / size[:, None], gradient[free] / size
@@ -415,7 +422,8 @@ def _direct_step(gradient: Array, hessian: Array, radius: float, *, pinned: bool
         found = np.linalg.lstsq(scaled, target, rcond=SINGULAR)[0]
     step[free] = found / size
     step[:-1] -= step[:-1].mean()
-    return step
+    step *= unit
+    return step, here.hessian @ step
 
 
 def _conjugate_step(
@@ -425,8 +433,11 @@ def _conjugate_step(
     radius: float,
     roughness: float,
     shortest: float,
-) -> tuple[Array, Array]:
-    """By conjugate gradients, until a residual is left of this size, relative to the gradient."""
+) -> tuple[Array, Array] | None:
+    """As `_direct_step`, by conjugate gradients, but for a residual relative to the gradient.
+
+    None if it takes long, or round-off is all that is left, and there is no ridge.
+    """
     left = gradient = here.gradient * unit
     steepest = float(np.abs(left).max())
     step = np.zeros(len(left))
@@ -438,11 +449,12 @@ def _conjugate_step(
     toward = along = left / size
     rest = float(left @ toward)
     enough = rest * roughness**2
-    log_totals = likelihood.log_totals(here.model)
+    levels = likelihood.levels(here.model)
     for _ in range(MAX_PRODUCTS):
-        bent = unit * likelihood.product(here.model, log_totals, unit * along) + damping * along
+        bent = unit * likelihood.product(here.model, levels, unit * along) + damping * along
         curvature = float(along @ bent)
-        if not curvature > 0:  # round-off is all that is left
+        if not curvature > 0:
+            curvature = 0.0
             break
         share = rest / curvature
         step = step + share * along
@@ -452,7 +464,11 @@ def _conjugate_step(
         if rest <= enough or np.abs(toward).max() <= shortest / 10:
             break
         along = toward + (rest / before) * along
+    else:
+        curvature = 0.0
     if likelihood.ridge == 0:
+        if curvature == 0:
+            return None
         step[:-1] -= step[:-1].mean()
     bent = (gradient - left - damping * step) / np.where(unit > 0, unit, 1.0)
     return unit * step, bent
