@@ -20,7 +20,7 @@ from helpers.compiled import both, using
 from helpers.strategies import at_most, labelled_logits
 
 kernels = pytest.importorskip("decal._base.kernels", reason="needs Numba", exc_type=ImportError)
-from decal._base import elementary, local_kernels  # noqa: E402
+from decal._base import elementary, likelihood_kernels, local_kernels  # noqa: E402
 
 LEVELS = (0.0, 0.3, 0.8, 0.95, 1.0)
 
@@ -231,7 +231,7 @@ def test_any_memory_layout_will_do(order, writeable):
         np.testing.assert_allclose(*boxes, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("module", [kernels, local_kernels, elementary])
+@pytest.mark.parametrize("module", [kernels, likelihood_kernels, local_kernels, elementary])
 def test_a_kernel_has_the_same_bits_whether_just_compiled_or_read_from_disk(module):
     # What a kernel calls and does not contain exists twice in the process that compiles: alone, and
     # within the kernel, optimised again with sums in another order. Which one runs there is not

@@ -382,7 +382,7 @@ def product(
     d, p, c, sums = space[0], space[1], space[2], space[3]
     c[:] = model[:K]
     s, v = np.float32(model[K]), vector.astype(np.float32)
-    every = K == z.shape[1]
+    every = z.shape[1] == K
     last = 0.0
     floor = np.float32(max(floor, HIDDEN_32))
     for i in range(len(weights)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,9 +41,10 @@ def best_model(
     A class without labels is best left out: its shift is -inf. The others have mean zero. Named
     "halfway", the mean of its logits and the model's. ArithmeticError if the search fails.
 
-    Newton's method with the exact Hessian on logits (n, K), finite or -inf for masked classes:
-    O(n K^2) time, O(K^2) memory. Where logits differ by so much that the log-likelihood is nearly a
-    polyhedron, the best shifts are followed from a small scale, which makes it smooth.
+    Newton's method on logits (n, K), finite or -inf for masked classes. Up to 64 classes with the
+    exact Hessian; more by conjugate gradients, in O(n K) time and O(K) memory, and with the
+    Hessian only if they take long. Where logits differ by so much that the log-likelihood is nearly
+    a polyhedron, the best shifts are followed from a small scale, which makes it smooth.
     """
     if weights is None:
         weights = np.ones(len(labels))

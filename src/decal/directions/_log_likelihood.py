@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import ModuleType
 from typing import Any
 
@@ -144,15 +144,15 @@ class LogLikelihood:
         of pairs of shifts, (K, K), below its diagonal. All second derivatives with a minus.
         """
         K, kernels = len(self.columns), self._kernels
-        fill = self._fill_sums
-        if kernels is not None and (K <= kernels.FEW_CLASSES or not self.dense):
 
-            def fill(model: Array, rows: slice, found: Array) -> None:
+        def fill(rows: slice, found: Array) -> None:
+            if kernels is not None and (K <= kernels.FEW_CLASSES or not self.dense):
                 given = *self._given(rows), self.labels[rows], self.weights[rows], model
                 kernels.sums(*given, self.floor, self.dense, found)
+            else:
+                self._fill_sums(rows, model, found)
 
-        size = 2 * K + 3 + (K * K if self.dense else 0)
-        return self._added(partial(fill, model), size)
+        return self._added(fill, 2 * K + 3 + (K * K if self.dense else 0))
 
     def at(self, model: Array, sums: Array) -> LikelihoodAt:
         """At a model, where the rows have these sums."""
@@ -264,7 +264,10 @@ class LogLikelihood:
             return total
         step = max(1, self._block_elements // K)
         parts = np.empty((-(-n // step), size))
-        work = lambda rows: fill(rows, parts[rows.start // step])
+
+        def work(rows: slice) -> None:
+            fill(rows, parts[rows.start // step])
+
         for_each_block(work, n, K, self._block_elements)
         return np.asarray(parts.sum(axis=0)) if len(parts) > 1 else parts[0]
 
@@ -310,7 +313,7 @@ class LogLikelihood:
         p /= (1.0 + beside)[:, None]
         return p, own - np.log1p(beside)
 
-    def _fill_sums(self, model: Array, rows: slice, found: Array) -> None:
+    def _fill_sums(self, rows: slice, model: Array, found: Array) -> None:
         K, y, w = len(self.columns), self.labels[rows], self.weights[rows]
         z, masked = self._block(rows)
         p, own = self._predicted(z, masked, y, model)
