@@ -39,9 +39,9 @@ LARGEST_COMPILED = 1e100  # nats between logits that compiled loops are given
 COMPILED_BLOCK_ELEMENTS = 1 << 18  # need no temporaries
 LARGEST = float(np.finfo(np.float64).max)
 NO_ROWS = np.empty(0, dtype=np.intp)
-# Products with a Hessian that is not made, for one step; such steps; and steps after them, for
-# which it is made, unless there is a ridge.
-MAX_PRODUCTS, MAX_ROUGH_STEPS, MAX_LAST_STEPS = 100, 30, 10
+# Products with a Hessian that is not made, for one step, and such steps: after them it is made,
+# unless there is a ridge.
+MAX_PRODUCTS, MAX_ROUGH_STEPS = 100, 60
 NEAR_LEVEL = 60.0  # nats by which a sum of exponentials may be off without underflow in float32
 ROUGHEST = 0.1  # residual of a step, relative to the gradient
 
@@ -360,7 +360,7 @@ def climbed(
     unit = np.append(np.ones(len(here.model) - 1), scale_unit)
     slope = likelihood.slope(here, scale=scale_unit > 0)
     flat, before = None, 0.0
-    for i in range(MAX_NEWTON_STEPS if likelihood.dense else MAX_ROUGH_STEPS + MAX_LAST_STEPS):
+    for i in range(MAX_NEWTON_STEPS):
         if slope <= OPTIMAL:
             flat = here
         found = None
