@@ -10,8 +10,11 @@ efficientnet_lite0_imagenet_sample.npz.
 
 from __future__ import annotations
 
-import argparse
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # BLAS that waits busily disturbs its neighbours
+
+import argparse
 import platform
 import time
 import warnings
