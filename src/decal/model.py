@@ -345,13 +345,15 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             for each of them.
         """
         level, promise = self._asked(alpha)
-        require_same_order(logits=logits, groups=groups)
+        if groups is not None:
+            require_same_order(logits=logits, groups=groups)
         rows = self.read(logits, ids=ids)
         if promise is None and groups is None:
             sets = self.predict_rows(rows, alpha=level)
         else:
             sets = promised_sets(self, rows, level, promise, groups)
-        if not hasattr(rows.logits, "predicted_by"):  # as sure as their bounds, which differ
+        # Label masses are as sure as their bounds, which differ; of few inputs nothing is told.
+        if len(rows) >= FEWEST_SETS and not hasattr(rows.logits, "predicted_by"):
             NewInputs(self, level).add(rows, sets).warn()
         return sets
 
@@ -475,7 +477,7 @@ class NewInputs:
             more = Confidences.of(rows.logits)
             self._seen = more if self._seen is None else self._seen + more
         self.rows += n
-        self._width += float((sets.upper - sets.lower).mean()) * n if n else 0.0
+        self._width += float(sets.upper.mean() - sets.lower.mean()) * n if n else 0.0
         return self
 
     @property

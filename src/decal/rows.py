@@ -231,6 +231,13 @@ class Rows:
         """
         if isinstance(logits, cls):
             return logits
+        known = schema.width is not None and not schema.answers
+        if (
+            type(logits) is np.ndarray
+            and known
+            and labels is sample_weight is classes is ids is None
+        ):
+            return cls(read_logits(logits, schema, empty=empty), classes=schema.classes)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)

@@ -1,7 +1,8 @@
 """What NumPy, PyTorch and graphs of ONNX spell differently, for formulas over all three.
 
 Such a formula takes the namespace as `xp`, calls what they share, and calls this file for the
-rest. Arrays of NumPy are changed in place where that saves a copy.
+rest. Arrays of NumPy are changed in place where that saves a copy, and are (n, K), or (K,) for one
+row, of which numbers stand for (n, 1): that takes half the time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,16 @@ def fill(a: Any, mask: Any, value: float) -> Any:
 def place_of(a: Any, *, largest: bool) -> Place:
     """Where the largest, or the smallest, entry of every row is."""
     if isinstance(a, np.ndarray):
-        return np.arange(len(a)), a.argmax(axis=1) if largest else a.argmin(axis=1)
+        found = a.argmax(axis=-1) if largest else a.argmin(axis=-1)
+        return (np.arange(len(a)), found) if a.ndim > 1 else found
     return a.argmax(-1, keepdim=True) if largest else a.argmin(-1, keepdim=True)
 
 
 def take(a: Any, place: Place) -> Any:
     """(..., 1) the entry of every row at its place."""
-    return a[place][:, None] if isinstance(a, np.ndarray) else a.gather(-1, place)
+    if isinstance(a, np.ndarray):
+        return a[place][:, None] if a.ndim > 1 else a[place]
+    return a.gather(-1, place)
 
 
 def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
@@ -46,14 +50,14 @@ def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
 def extreme(a: Any, *, largest: bool) -> Any:
     """(..., 1) the largest, or the smallest, entry of every row."""
     if isinstance(a, np.ndarray):
-        return (np.maximum if largest else np.minimum).reduce(a, axis=1, keepdims=True)
+        return (np.maximum if largest else np.minimum).reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.amax(-1, keepdim=True) if largest else a.amin(-1, keepdim=True)
 
 
 def row_sum(a: Any) -> Any:
     """(..., 1) the sum of every row."""
     if isinstance(a, np.ndarray):
-        return np.add.reduce(a, axis=1, keepdims=True)
+        return np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.sum(-1, keepdim=True)
 
 
@@ -63,7 +67,7 @@ def sum_without(xp: Any, a: Any, place: Place) -> Any:
         return put(xp, a, place, 0.0).sum(-1, keepdim=True)
     kept = a[place]
     a[place] = 0.0
-    found = np.add.reduce(a, axis=1, keepdims=True)
+    found = row_sum(a)
     a[place] = kept
     return found
 
@@ -75,7 +79,7 @@ def sigmoid(xp: Any, x: Any) -> Any:
 
 def constant(a: Any) -> Any:
     """The numbers alone, through which no gradient flows."""
-    return a if isinstance(a, np.ndarray) else a.detach()
+    return a if isinstance(a, np.ndarray | np.float64) else a.detach()
 
 
 def at_most_one(a: Any) -> Any:

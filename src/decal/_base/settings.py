@@ -23,6 +23,8 @@ UNNAMED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 def check_alpha(alpha: Any, name: str = "alpha") -> float:
     """One number in [0, 1]."""
+    if type(alpha) is float and 0 <= alpha <= 1:
+        return alpha
     _require_no_parts(alpha, name, "one number")
     try:
         value = float("" if isinstance(alpha, bool | str) or np.ndim(alpha) else alpha)

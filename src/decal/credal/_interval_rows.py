@@ -6,6 +6,7 @@ import copy
 from abc import ABC
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -49,8 +50,7 @@ class IntervalRows(ABC):
     def unchecked(cls, *parts: Any) -> Self:
         """Sets of what decal itself computed, in the order of the fields; nothing is checked."""
         found = cls.__new__(cls)
-        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-        found._hold(**dict(zip(names, parts, strict=False)))
+        found._hold(**dict(zip(_field_names(cls), parts, strict=False)))
         return found
 
     def _hold(self, **parts: Any) -> None:
@@ -74,7 +74,7 @@ class IntervalRows(ABC):
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
         rows = row_index(rows, len(self))
-        names = (*(field.name for field in fields(self)), *self._carried)  # type: ignore[arg-type]
+        names = *_field_names(type(self)), *self._carried
         parts = {name: getattr(self, name) for name in names}
         chosen = type(self).__new__(type(self))
         chosen._hold(**{k: v[rows] if isinstance(v, np.ndarray) else v for k, v in parts.items()})
@@ -210,6 +210,11 @@ class IntervalRows(ABC):
     def input_name(self, row: int) -> str:
         """The name of an input: that of the index, or its number."""
         return str(row) if self.index is None else name_of(self.index, row)
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 def _several(thing: str) -> str:

@@ -117,7 +117,7 @@ def shift_box(
             fast, steep = e * shift.factor, shift.steep
             if not steep.size:
                 return fast
-            some, shift = x[:, steep], shift.shift[steep]
+            some, shift = x[..., steep], shift.shift[steep]
         masked = is_masked(xp, some)
         moved = fill(some, masked, 0.0) + shift
         if xp is not np:  # a quotient of infinities would spoil gradients
@@ -125,7 +125,7 @@ def shift_box(
         moved = fill(xp.exp(moved), masked, 0.0)
         if fast is None:
             return moved
-        fast[:, steep] = moved
+        fast[..., steep] = moved
         return fast
 
     def when_others_move(after: Any, *, largest: bool) -> Any:
