@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, InputError
-from decal._base.numerics import Array, Logits, budget, for_each_block, sigmoid
+from decal._base.numerics import Array, Logits, Mask, budget, for_each_block, sigmoid
 from decal._base.row_checks import check_class_names
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_count, check_flag
 from decal.credal import MultiLabelCredalSet
@@ -517,11 +517,17 @@ def probability_range(direction: Direction, r: Array, found: Endpoints) -> tuple
 def _local_range(direction: Local, r: Array, found: Endpoints) -> tuple[Array, Array]:
     """Those of the balls, of all labels with the same radius together."""
     low, high = np.empty((2, *r.shape))
-    for radius in np.unique(found.upper):
-        labels = found.upper == radius
+    for labels, ends in found.once(_by_radius):
         inputs = Inputs(two_classes(r[:, labels].ravel()), np.zeros(2), joint=False)
-        ends = Endpoints(0.0, float(radius), 0.0, None, 0.0)
         box = local_box(inputs, ends, direction.mix, direction.by_entropy)
         low[:, labels] = box.low[:, 1].reshape(len(r), -1)
         high[:, labels] = box.high[:, 1].reshape(len(r), -1)
     return low, high
+
+
+def _by_radius(found: Endpoints) -> list[tuple[Mask, Endpoints]]:
+    """The labels (L,) of every radius, and what `local_box` takes."""
+    return [
+        (found.upper == radius, Endpoints(0.0, float(radius), 0.0, None, 0.0))
+        for radius in np.unique(found.upper)
+    ]

@@ -10,24 +10,27 @@ kl(1 || c) - kl(q || c) = softplus(-l) + t (1 - q), is a sum of positive terms.
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, sigmoid, softplus
+from decal._base.numerics import Array, row_blocks, sigmoid, softplus
 
 SMALL_SHIFT = 1e-2  # shifts below this use the series of the divergence: its terms would cancel
 LARGE_SHIFT = 1.0  # shifts above this use the difference of two softplus: nothing cancels
 MAX_STEPS = 12  # steps of Halley's method. Four are enough for all we tried
 LAST_STEP = 1e-5  # nats, and share of the shift: a step this short is the last, it leaves its cube
-# Log-odds of which a table of endpoints is made, from which a search takes one step; and how far it
-# stays away from those at which certainty is within the budget.
-TABLE_START, TABLE_STOP, TABLE_STEP = -48.0, 48.0, 0.25
-TABLE_MARGIN = 1.5
+TABLE_BUDGETS = 1e-12, 300.0  # budgets that a table of endpoints may be made of
+NEAREST, FURTHEST = -50, 9  # octaves of a table: from that of the budget, nearer ones are round-off
+CELL_BITS = 4  # an octave has two to this power of cells
+COEFFICIENTS = 10  # of a polynomial in a cell
+WITHIN_CELL = 52 - CELL_BITS  # bits of a float64 that tell places in a cell
+SEARCHED = 1 << 12  # endpoints sought at once: temporaries of this size stay in cache
 
 
-def largest_log_odds(m: Array | float, budget: Array | float, table: Array | None = None) -> Array:
+def largest_log_odds(m: Array | float, budget: Array | float) -> Array:
     """Log-odds of the largest probability q with kl(q || sigmoid(m)) <= budget.
 
     The smallest one is ``-largest_log_odds(-m, budget)``.
@@ -38,8 +41,6 @@ def largest_log_odds(m: Array | float, budget: Array | float, table: Array | Non
         Log-odds from -inf to inf. A probability of 0 or 1 stays what it is.
     budget : array
         Nats in [0, inf], of a shape that broadcasts with that of m.
-    table : (2, T) array, optional
-        `table_of_endpoints` of this budget, which makes it three times as fast.
 
     Returns
     -------
@@ -64,20 +65,8 @@ def largest_log_odds(m: Array | float, budget: Array | float, table: Array | Non
     found = np.where((b >= most) & (b > 0) & (m > -np.inf), np.inf, m)
     solve = np.isfinite(m) & (b > 0) & (b < most)
     if solve.any():
-        found[solve] = _between(m[solve], b[solve], most[solve], table)
+        found[solve] = _between(m[solve], b[solve], (most - b)[solve])
     return found
-
-
-def table_of_endpoints(budget: float) -> Array:
-    """(2, T): the largest log-odds within the budget, and their slopes times TABLE_STEP.
-
-    Of log-odds in steps of TABLE_STEP from TABLE_START on, as far as the endpoints are smooth.
-    """
-    stop = np.clip(certain_from(budget) - TABLE_MARGIN, TABLE_START, TABLE_STOP)
-    m = np.arange(TABLE_START, float(stop), TABLE_STEP)
-    x = largest_log_odds(m, budget)
-    q, p = sigmoid(x), sigmoid(-x)
-    return np.stack([x, TABLE_STEP * (q - sigmoid(m)) / ((x - m) * q * p)])
 
 
 def certain_from(budget: Array | float) -> Array:
@@ -87,14 +76,10 @@ def certain_from(budget: Array | float) -> Array:
     return certain
 
 
-def _between(m: Array, b: Array, most: Array, table: Array | None) -> Array:
-    """Where the divergence is b, for 0 < b < most = kl(1 || c)."""
-    left = most - b
+def _between(m: Array, b: Array, left: Array) -> Array:
+    """Where the divergence is b, and `left` are the nats from there to kl(1 || c); both > 0."""
     wanted = np.log(b) - np.log(left)
-    if table is None or table.shape[1] < 2:
-        x = _first(m, b, wanted)
-    else:
-        x = _from_table(m, b, wanted, table)
+    x = _first(m, b, wanted)
     moves = x > m  # shifts below the precision of m stay 0
     todo: Any = slice(None) if moves.all() else np.flatnonzero(moves)
     for _ in range(MAX_STEPS):
@@ -128,21 +113,6 @@ def _first(m: Array, b: Array, wanted: Array) -> Array:
     return bound
 
 
-def _from_table(m: Array, b: Array, wanted: Array, table: Array) -> Array:
-    """Cubics through the endpoints and slopes of a table; beyond it, lower bounds."""
-    u = (m - TABLE_START) / TABLE_STEP
-    (beyond,) = np.nonzero(~((u >= 0) & (u < table.shape[1] - 1)))
-    u[beyond] = 0.0
-    cell = u.astype(np.intp)
-    u -= cell
-    x: Array = table[0, cell]
-    slope, (after, slope_after) = table[1, cell], table[:, cell + 1]
-    rise = after - x
-    x += u * (rise + (1 - u) * ((1 - u) * (slope - rise) + u * (rise - slope_after)))
-    x[beyond] = _first(m[beyond], b[beyond], wanted[beyond])
-    return x
-
-
 def divergence(m: Array, x: Array) -> tuple[Array, Array]:
     """kl(q || c) for c = sigmoid(m) and q = sigmoid(x), x >= m, and kl(1 || c) less that.
 
@@ -169,3 +139,58 @@ def _series(m: Array, t: Array) -> Array:
     d2, d3 = d1 * skew, d1 * (1 - 6 * d1)
     d4, d5 = d2 * (1 - 12 * d1), d1 * (1 - 30 * d1 * (1 - 4 * d1))
     return t * t * (d1 / 2 + t * (d2 / 3 + t * (d3 / 8 + t * (d4 / 30 + t * d5 / 144))))
+
+
+class EndpointTable(NamedTuple):
+    """The ends of all intervals of one budget b, to be read off instead of searched for.
+
+    The largest q with kl(q || c) <= b depends on the nats left, -log c - b, alone; and the smallest
+    one is 1 less the largest of 1 - c. Over a sixteenth of an octave of these nats, a cell, q and
+    1 - q are polynomials of degree 9 to all digits: both where nothing is left, to which they have
+    no power series, and far away. The bits of a float64 tell the cell.
+    """
+
+    budget: float
+    powers: (
+        Array  # (2 cells, 10) coefficients of q, then of 1 - q; those of nothing left come first
+    )
+    base: int  # what the bits above those within a cell are in cell 0
+
+    @classmethod
+    def of(cls, budget: float) -> EndpointTable:
+        """Of a budget in TABLE_BUDGETS."""
+        octave, cells = math.frexp(budget)[1] + NEAREST, 1 << CELL_BITS
+        at = np.arange(octave * cells, FURTHEST * cells)
+        width = np.ldexp(1.0, at // cells - CELL_BITS)
+        center = width * (at % cells + cells + 0.5)
+        nodes = np.cos(np.pi * (np.arange(COEFFICIENTS) + 0.5) / COEFFICIENTS)
+        left = (center[:, None] + width[:, None] / 2 * nodes).ravel()
+        x = np.empty_like(left)
+        for some in row_blocks(len(left), 1, SEARCHED):
+            m = certain_from(left[some] + budget)
+            x[some] = _between(m, np.full_like(m, budget), left[some])
+        to_powers = np.linalg.inv(np.vander(nodes, increasing=True)).T
+        scale = (2 / width[:, None]) ** np.arange(COEFFICIENTS)
+        powers = np.zeros((2, 1 + len(at), COEFFICIENTS))
+        powers[0, 0, 0] = 1.0
+        for side, sign in enumerate((1.0, -1.0)):
+            ends = sigmoid(sign * x).reshape(len(at), -1)
+            middle = ends[:, :1]  # without which less is rounded
+            powers[side, 1:] = ((ends - middle) @ to_powers) * scale
+            powers[side, 1:, :1] += middle
+        return cls(budget, powers.reshape(-1, COEFFICIENTS), ((octave + 1023) << CELL_BITS) - 1)
+
+    def ends(self, left: Array) -> Array:
+        """Largest and smallest probabilities (2, ...), of nats left of c and of 1 - c (2, ...)."""
+        bits = left.view(np.int64) >> WITHIN_CELL
+        center = (bits << WITHIN_CELL) + (1 << WITHIN_CELL - 1)
+        t = left - center.view(np.float64)
+        cell = np.maximum(np.subtract(bits, self.base, out=bits), 0, out=bits)
+        cell[1] += len(self.powers) // 2
+        powers = self.powers.take(cell, axis=0)
+        found: Array = powers[..., -1] * t
+        for power in range(COEFFICIENTS - 2, 0, -1):
+            found += powers[..., power]
+            found *= t
+        found += powers[..., 0]
+        return found

@@ -39,7 +39,7 @@ POWERS_32 = tuple(np.float32(np.log(2.0) ** i / math.factorial(i)) for i in rang
 
 
 @intrinsic
-def _bits(typing_context: Any, number: Any) -> Any:
+def bits_of(typing_context: Any, number: Any) -> Any:
     """The bits of a float64 as an int64."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -49,7 +49,7 @@ def _bits(typing_context: Any, number: Any) -> Any:
 
 
 @intrinsic
-def _number(typing_context: Any, bits: Any) -> Any:
+def number_of(typing_context: Any, bits: Any) -> Any:
     """The float64 with these bits."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -101,7 +101,7 @@ def exp(x: Any) -> Any:
     p = (((1 / 479001600 * r + 1 / 39916800) * r + 1 / 3628800) * r + 1 / 362880) * r + 1 / 40320
     p = (((p * r + 1 / 5040) * r + 1 / 720) * r + 1 / 120) * r + 1 / 24
     p = (((p * r + 1 / 6) * r + 1 / 2) * r + 1.0) * r + 1.0
-    return p * _number((_bits(rounded) << 52) + (1023 << 52))
+    return p * number_of((bits_of(rounded) << 52) + (1023 << 52))
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
@@ -129,27 +129,8 @@ def log_ratio(u: Any) -> Any:
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
 def log(x: Any) -> Any:
     """The logarithm of a normal x > 0, to an ulp of 1 or of itself."""
-    bits = _bits(x)
-    mantissa = _number((bits & 0xFFFFFFFFFFFFF) | (1023 << 52))
+    bits = bits_of(x)
+    mantissa = number_of((bits & 0xFFFFFFFFFFFFF) | (1023 << 52))
     # An integer that becomes the lowest bits of 2^52 is converted without an instruction for it.
-    power = _number((bits >> 52) | (1075 << 52)) - (4503599627370496.0 + 1023.0)
+    power = number_of((bits >> 52) | (1075 << 52)) - (4503599627370496.0 + 1023.0)
     return power * LN2_HIGH + (log_ratio((mantissa - 1.0) / (mantissa + 1.0)) + power * LN2_LOW)
-
-
-@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
-def log_1_plus(x: Any) -> Any:
-    """log(1 + x) for -1/2 <= x <= 1."""
-    return log_ratio(x / (2.0 + x))
-
-
-@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
-def exp_less_1(x: Any) -> Any:
-    """exp(x) - 1 for |x| <= 1, by its series."""
-    p = (
-        ((1 / 6402373705728000 * x + 1 / 355687428096000) * x + 1 / 20922789888000) * x
-        + 1 / 1307674368000
-    ) * x + 1 / 87178291200
-    p = (((p * x + 1 / 6227020800) * x + 1 / 479001600) * x + 1 / 39916800) * x + 1 / 3628800
-    p = (((p * x + 1 / 362880) * x + 1 / 40320) * x + 1 / 5040) * x + 1 / 720
-    p = (((p * x + 1 / 120) * x + 1 / 24) * x + 1 / 6) * x + 1 / 2
-    return (p * x + 1.0) * x

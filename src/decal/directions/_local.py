@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.bernoulli import TABLE_START, certain_from, largest_log_odds, table_of_endpoints
+from decal._base.arrays import place_of, put, sum_without, take
+from decal._base.bernoulli import TABLE_BUDGETS, EndpointTable, largest_log_odds
 from decal._base.numerics import (
+    BLOCK_ELEMENTS,
     Array,
-    Logits,
+    Indices,
     compiled,
     for_each_block,
     margins,
@@ -42,6 +44,10 @@ from decal.directions._direction import (
 )
 from decal.directions._ranges import local_bounds, wider
 from decal.directions._reference import Reference
+
+DEEPEST = -450.0  # logits below the largest; exponentials of smaller ones may sum to nothing
+READ_ELEMENTS = 1 << 13  # per block of rows that are read off by NumPy
+NONE = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True)
@@ -181,52 +187,81 @@ def local_balls(
 def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
     """The ball's range of every probability, at one alpha, and the reference's prediction."""
     n, K = inputs.logits.shape
-    low, high, point = np.empty((3, n, K))
+    found = np.empty((3, n, K))
     budget = float(endpoints.upper)
-    shared = by_entropy is None and 0 < budget < np.inf
+    least, most = TABLE_BUDGETS
+    shared = by_entropy is None and least <= budget <= most
     table = endpoints.once(_table) if shared else None
-    fast = 0 < budget < np.inf and compiled(n * K) is not None
+    fast = table is not None and compiled(n * K) is not None
 
-    def by_numpy(rows: Any) -> None:
+    def by_search(rows: Any) -> None:
         m = log_odds_of_centers(inputs, rows, mix)
         budgets = budget if by_entropy is None else budget * (_entropy(m) + by_entropy)[:, None]
-        low[rows] = sigmoid(-largest_log_odds(-m, budgets, table))
-        high[rows] = sigmoid(largest_log_odds(m, budgets, table))
-        point[rows] = sigmoid(m)
+        up, down = largest_log_odds(np.stack([m, -m]), budgets)
+        found[:, rows] = sigmoid(-down), sigmoid(up), sigmoid(m)
 
-    def by_kernels(rows: slice) -> None:
+    def by_kernels(rows: slice, table: EndpointTable) -> Indices:
         from decal._base import local_kernels
 
-        z: Logits = inputs.logits[rows]
-        offset, absent = inputs.center, ~inputs.present
+        z, offset = inputs.logits[rows], inputs.center
         if mix:
-            z, offset, absent = log_centers(inputs, rows, mix), np.zeros(K), np.zeros(K, np.bool_)
-        budgets = np.full(len(z), budget)
-        if by_entropy is not None:
-            budgets *= _entropy(log_odds_of_centers(inputs, rows, mix)) + by_entropy
-        nodes = np.empty((2, 0)) if table is None else table
-        model = offset, np.flatnonzero(absent), budgets, certain_from(budgets), TABLE_START, nodes
-        found = low[rows], high[rows], point[rows]
-        left = local_kernels.local_boxes(np.ascontiguousarray(z), *model, *found, 0)
-        if left.size:
-            by_numpy(rows.start + left)
+            z, offset = log_centers(inputs, rows, mix), np.zeros(K)
+        part = np.ascontiguousarray(z), offset, *table, DEEPEST, *found[:, rows]
+        return local_kernels.local_boxes(*part)
 
     def block(rows: slice) -> None:
-        if fast:
-            by_kernels(rows)
+        if table is None:
+            by_search(rows)
         else:
-            by_numpy(rows)
+            if fast:
+                left = by_kernels(rows, table)
+            else:
+                left = _read_off(log_centers(inputs, rows, mix), table, found[:, rows])
+            if left.size:
+                by_search(rows.start + left)
         if mix:
-            point[rows] = softmax(inputs.recentered[rows].astype(np.float64))
-            np.minimum(low[rows], point[rows], out=low[rows])
-            np.maximum(high[rows], point[rows], out=high[rows])
+            low, high, point = found[:, rows]
+            point[:] = softmax(inputs.recentered[rows].astype(np.float64))
+            np.minimum(low, point, out=low)
+            np.maximum(high, point, out=high)
 
-    for_each_block(block, n, K)
-    return Box(low, high, point)
+    for_each_block(block, n, K, BLOCK_ELEMENTS if fast else READ_ELEMENTS)
+    return Box(*found)
 
 
-def _table(endpoints: Endpoints) -> Array:
-    return table_of_endpoints(float(endpoints.upper))
+def _table(endpoints: Endpoints) -> EndpointTable:
+    return EndpointTable.of(float(endpoints.upper))
+
+
+def _read_off(z: Array, table: EndpointTable, found: Array) -> Indices:
+    """Low, high and point of logits z (n, K) into `found` (3, n, K); the rows that it cannot do.
+
+    Those have a class below DEEPEST that is not masked, or only one that is not masked.
+    """
+    if len(z) == 1:
+        z, found = z[0], found[:, 0]
+    top = place_of(z, largest=True)
+    d = z - take(z, top)
+    left, masked = NONE, None
+    if np.minimum.reduce(d, axis=None, initial=0.0) < DEEPEST:
+        masked = d < DEEPEST
+        alone = masked.sum(axis=-1) == z.shape[-1] - 1
+        left = np.flatnonzero(alone | (masked & (d > -np.inf)).any(axis=-1))
+        np.maximum(d, DEEPEST, out=d)
+    e = np.exp(d)
+    others = sum_without(np, e, top)
+    point = np.divide(e, 1.0 + others, out=found[2])
+    # -log c and -log(1 - c). The largest class is compared with the sum of the others alone.
+    nats = np.empty((2, *z.shape))
+    np.subtract(np.log1p(others), d, out=nats[0])
+    np.negative(point, out=e)
+    np.negative(np.log1p(put(np, e, top, 0.0), out=e), out=nats[1])
+    put(np, nats[1], top, np.log1p(1.0 / others))
+    nats -= table.budget
+    found[1], found[0] = table.ends(nats)
+    if masked is not None:
+        found[:, masked] = 0.0
+    return left
 
 
 def log_centers(inputs: Inputs, rows: Any, mix: float) -> Array:
