@@ -9,14 +9,11 @@ IntervalCredalSet: 1 input, 2 classes, mean width 0.528
 
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from decal import coupled as coupled
 from decal import credal as credal
 from decal import directions as directions
 from decal import evaluate
-from decal import multilabel as multilabel
-from decal import shift as shift
 from decal._base.errors import AnswerWarning as AnswerWarning
 from decal._base.errors import DecalWarning, InputError, NotFittedError
 from decal._base.errors import FitWarning as FitWarning
@@ -24,8 +21,6 @@ from decal._base.errors import InputWarning as InputWarning
 from decal.choose import Choice, choose, decalibrate
 from decal.choose import alpha_from_confidence as alpha_from_confidence
 from decal.choose import confidence_from_alpha as confidence_from_alpha
-from decal.coupled import CoupledCredalSet as CoupledCredalSet
-from decal.coupled import CoupledDecalibrator
 from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
 from decal.credal import abstention_utility as abstention_utility
 from decal.decalibrator import Decalibrator, published
@@ -36,11 +31,18 @@ from decal.directions import TopIntervals as TopIntervals
 from decal.evaluate import calibration as calibration
 from decal.evaluate import metrics as metrics
 from decal.model import load
-from decal.multilabel import MultiLabelDecalibrator
-from decal.report import Report
 from decal.rows import Rows
 from decal.rows import logits_from_probabilities as logits_from_probabilities
-from decal.shift import LabelShift
+
+if TYPE_CHECKING:
+    from decal import coupled as coupled
+    from decal import multilabel as multilabel
+    from decal import shift as shift
+    from decal.coupled import CoupledCredalSet as CoupledCredalSet
+    from decal.coupled import CoupledDecalibrator
+    from decal.multilabel import MultiLabelDecalibrator
+    from decal.report import Report
+    from decal.shift import LabelShift
 
 __version__ = "0.1.0"
 
@@ -87,10 +89,21 @@ ON_FIRST_USE = (
 )
 """Modules that need more than NumPy and SciPy, or are large: `import decal; decal.plot` works."""
 
+HOLDING = {
+    "CoupledCredalSet": "coupled",
+    "CoupledDecalibrator": "coupled",
+    "LabelShift": "shift",
+    "MultiLabelDecalibrator": "multilabel",
+    "Report": "report",
+}
+"""Modules that fewer people use, by what they hold: they load on first use, too."""
+
 
 def __getattr__(name: str) -> Any:
-    if name in ON_FIRST_USE:
+    if name in ON_FIRST_USE or name in HOLDING.values():
         return import_module(f"decal.{name}")
+    if name in HOLDING:
+        return getattr(import_module(f"decal.{HOLDING[name]}"), name)
     raise AttributeError(f"module 'decal' has no attribute {name!r}")
 
 

@@ -42,7 +42,6 @@ from decal.directions import (
     taken,
     top_box,
 )
-from decal.io.model_files import Arrays
 from decal.model import (
     FAR_FROM_REFERENCE,
     Model,
@@ -52,6 +51,9 @@ from decal.model import (
     shift_columns,
 )
 from decal.rows import Rows, Schema, check_floor
+
+if TYPE_CHECKING:
+    from decal.io.model_files import Arrays
 
 __all__ = ["Decalibrator", "published"]
 

@@ -11,8 +11,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -28,12 +27,13 @@ from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
 from decal._base.settings import FrozenSettings, check_alpha
 from decal.credal import IntervalCredalSet, warn_of_width
-from decal.io import model_files
-from decal.io.model_files import Arrays
 from decal.promise import Promise
 from decal.rows import Rows, Schema, require_possible
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from decal.io.model_files import Arrays
     from decal.report import Report
 
 __all__ = [
@@ -97,6 +97,8 @@ class Saved:
         compressed : bool
             To about three quarters of the size, which takes ten times as long.
         """
+        from decal.io import model_files
+
         settings, arrays = self.packed()
         promise = getattr(self, "promise", None)
         if promise is not None:
@@ -112,6 +114,8 @@ class Saved:
         path : path or file
             What `save` wrote; or such a file open for reading bytes.
         """
+        from decal.io import model_files
+
         settings, arrays = model_files.read(path, cls.may_hold, kind=cls.kind)
         with model_files.intact(path):
             promise = settings.pop("promise", None)
@@ -609,10 +613,13 @@ def load(path: str | Path | BinaryIO, *, estimator: Any = None) -> Any:
     estimator : object, optional
         For a `decal.sklearn.CredalClassifier`: the one that it was saved with.
     """
+    from decal.io import model_files
+
     kind = model_files.kind_of(path)
     if (kind == "classifier") != (estimator is not None):
         rule = "go with a CredalClassifier, which is saved without it"
         fact = "none" if estimator is None else f"one for a {kind}"
         raise InputError("estimator", rule, fact)
     module, _, name = model_files.KINDS[kind].rpartition(".")
-    return resolve_name(f"{module}:{name}").load(path, *([] if estimator is None else [estimator]))
+    found = getattr(import_module(module), name)
+    return found.load(path, *([] if estimator is None else [estimator]))

@@ -231,12 +231,8 @@ class Rows:
         """
         if isinstance(logits, cls):
             return logits
-        known = schema.width is not None and not schema.answers
-        if (
-            type(logits) is np.ndarray
-            and known
-            and labels is sample_weight is classes is ids is None
-        ):
+        nothing_else = labels is sample_weight is classes is ids is None
+        if type(logits) is np.ndarray and nothing_else and schema.width and not schema.answers:
             return cls(read_logits(logits, schema, empty=empty), classes=schema.classes)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)

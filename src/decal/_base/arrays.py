@@ -50,15 +50,19 @@ def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
 def extreme(a: Any, *, largest: bool) -> Any:
     """(..., 1) the largest, or the smallest, entry of every row."""
     if isinstance(a, np.ndarray):
-        return (np.maximum if largest else np.minimum).reduce(a, axis=-1, keepdims=a.ndim > 1)
+        return _reduced(np.maximum if largest else np.minimum, a)
     return a.amax(-1, keepdim=True) if largest else a.amin(-1, keepdim=True)
 
 
 def row_sum(a: Any) -> Any:
     """(..., 1) the sum of every row."""
     if isinstance(a, np.ndarray):
-        return np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
+        return _reduced(np.add, a)
     return a.sum(-1, keepdim=True)
+
+
+def _reduced(operation: np.ufunc, a: Any) -> Any:
+    return operation.reduce(a, axis=1, keepdims=True) if a.ndim > 1 else operation.reduce(a)
 
 
 def sum_without(xp: Any, a: Any, place: Place) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -70,6 +69,8 @@ def for_each_block(
         for block in blocks:
             work(block)
         return
+    from concurrent.futures import ThreadPoolExecutor  # loads logging and sockets
+
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, blocks):
             pass

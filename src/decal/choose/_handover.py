@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,11 @@ from decal.choose._promises import one_wish
 from decal.choose._thresholds import Rule, read_rule, rule_for
 from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage
-from decal.io import model_files
-from decal.io.model_files import Arrays
 from decal.model import Model, Saved, require_classes
 from decal.rows import Rows, Schema, check_floor
+
+if TYPE_CHECKING:
+    from decal.io.model_files import Arrays
 
 PURPOSES = ("cost", "budget", "error_rate", "slip_rate")
 
@@ -176,6 +177,8 @@ class Triage(Saved):
 
     def packed(self) -> tuple[dict[str, Any], Arrays]:
         """Plain settings, and arrays, that `unpacked` takes; its model must be a Decalibrator."""
+        from decal.io import model_files
+
         doubts = self._doubts
         if not isinstance(doubts.model, Decalibrator):
             fact = type(doubts.model).__name__
@@ -454,6 +457,8 @@ def _own_scores(scores: Mapping[str, Any] | None, rows: int) -> dict[str, Array]
 
 def _read_doubts(arrays: Arrays, classes: int) -> DoubtScores:
     """The scores that a file holds; ValueError if they are damaged."""
+    from decal.io import model_files
+
     model = model_files.unpacked(arrays.pop("model"), Decalibrator.load)
     if len(model.class_weights) != classes:
         raise ValueError("its model has other classes")

@@ -6,7 +6,6 @@ Imports from `_base`, `rows` and `credal`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import entry_points
 from typing import Any
 
 from decal._base.settings import check_choice
@@ -104,6 +103,8 @@ def direction_named(name: str, settings: Mapping[str, Any] | None = None) -> Dir
     """
     kind: Any = BUILT_IN.get(name) if isinstance(name, str) else None
     if kind is None:
+        from importlib.metadata import entry_points  # takes long to load
+
         installed = {point.name: point for point in entry_points(group="decal.directions")}
         kind = installed[check_choice(name, "directions", (*BUILT_IN, *installed))].load()
     return _require_direction(kind(**(settings or {})))

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from decal._base.numerics import Array, Logits
 from decal.directions import _log_likelihood
@@ -262,6 +261,8 @@ def _largest_scale(data: LogLikelihood) -> float:
         octave += 1
     if octave in (0, MAX_OCTAVES):
         return 2.0**octave
+    from scipy.optimize import brentq  # takes longer to load than all of decal
+
     ends = np.log(2.0) * (octave - 1), np.log(2.0) * octave
     return float(np.exp(brentq(excess, *ends, xtol=CLOSE_SCALE)))
 

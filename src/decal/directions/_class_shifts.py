@@ -327,13 +327,12 @@ def boxes_of_shifts(
         z = logits.astype(np.float64)
         if not plan.centered:
             z += plan.offset
+        ends: Any = plan.shifts if deep else plan.fast_ends
         if n == 1 and not deep:
-            ends = plan.fast_ends
             *row, others = shift_box(np, z[0], plan.absent, *ends, joint=joint, deep=False)
             if others >= DEEPEST:
                 low, high, point = (part[None] for part in row)
                 return low, high, point
-        ends = plan.shifts if deep else plan.fast_ends
         low, high, point, others = shift_box(np, z, plan.absent, *ends, joint=joint, deep=deep)
         if not deep and (left := np.flatnonzero(others[:, 0] < DEEPEST)).size:
             again = shift_box(np, z[left], plan.absent, *plan.shifts, joint=joint, deep=True)

@@ -207,7 +207,8 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
         if mix:
             z, offset = log_centers(inputs, rows, mix), np.zeros(K)
         part = np.ascontiguousarray(z), offset, *table, DEEPEST, *found[:, rows]
-        return local_kernels.local_boxes(*part)
+        left: Indices = local_kernels.local_boxes(*part)
+        return left
 
     def block(rows: slice) -> None:
         if table is None:
