@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decal._base.bernoulli import certain_from, divergence, largest_log_odds
+from decal._base.bernoulli import EndpointTable, certain_from, divergence, largest_log_odds
 from decal._base.numerics import sigmoid
 from oracles.divergences import bernoulli, is_largest
 
@@ -90,3 +90,10 @@ def test_more_budget_reaches_further():
     with np.errstate(invalid="ignore"):
         step = np.diff(x, axis=1)
     assert (step[np.isfinite(step)] > -1e-13).all()
+
+
+def test_a_table_is_the_same_whoever_asks_first():
+    piecemeal, at_once = EndpointTable.of(0.1), EndpointTable.of(0.1)
+    for octave in np.random.default_rng(0).permutation(len(piecemeal.made) - 1):
+        piecemeal.make(np.array([octave]))
+    np.testing.assert_array_equal(piecemeal.powers, at_once.whole()[2])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal.choose import plausibility
+from decal.choose import _plausibility, plausibility
+from decal.choose._plausibility import labels_inside, local_budgets
 
 
 def imbalanced(seed, n, offset=(2.5, 1.0, -1.0)):
@@ -149,3 +150,40 @@ def test_bad_input_is_refused_by_name(model):
         found = decal.choose(model, z, y, miss=0.1, per="class")
     with pytest.raises(ValueError, match="logits must have 3 columns"):
         found.decide(z[:, :2])
+
+
+# Local sets: between which budgets a label comes in
+
+
+def local(likelihood="mean", **settings):
+    z, y = imbalanced(5, 400)
+    return decal.Decalibrator(directions="local", likelihood=likelihood, **settings).fit(z, y)
+
+
+@pytest.mark.parametrize("likelihood", ["mean", "sum"])
+@pytest.mark.parametrize("rule", ["interval_dominance", "maximality", "e_admissible"])
+def test_labels_of_local_sets_come_in_between_two_budgets(rule, likelihood, monkeypatch):
+    model = local(likelihood, reference="best" if likelihood == "mean" else "model")
+    rows = model.read(*imbalanced(6, 40))
+    least, most = local_budgets(model, rows)
+    monkeypatch.setattr(_plausibility, "local_budgets", lambda *_: None)
+    inside = labels_inside(model, rows, rule)
+    assert (least < most).any()
+    for row in np.flatnonzero(most > 0):
+        at = np.array([row])
+        assert inside(at, float(np.exp(-most[row] * (1 + 1e-9))))
+        assert not inside(at, float(np.exp(-least[row] * (1 - 1e-6))))
+        if rule == "interval_dominance":
+            assert inside(at, float(np.exp(-least[row] * (1 + 1e-6))))
+
+
+@pytest.mark.parametrize("miss", [0.001, 0.02, 0.1, 0.5, 0.9])
+def test_known_budgets_change_no_choice(miss, monkeypatch):
+    model, (z, y) = local(), imbalanced(7, 700)
+    groups = np.arange(700) % 3
+    fast = decal.choose(model, z, y, miss=miss, groups=groups)
+    monkeypatch.setattr(_plausibility, "local_budgets", lambda *_: None)
+    slow = decal.choose(model, z, y, miss=miss, groups=groups)
+    for group, choice in slow.parts.items():
+        there = fast.parts[group]
+        assert (choice.alpha, choice.achieved) == (there.alpha, there.achieved)

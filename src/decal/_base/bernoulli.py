@@ -11,12 +11,13 @@ kl(1 || c) - kl(q || c) = softplus(-l) + t (1 - q), is a sum of positive terms.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, row_blocks, sigmoid, softplus
+from decal._base.numerics import Array, Indices, Mask, row_blocks, sigmoid, softplus
 
 SMALL_SHIFT = 1e-2  # shifts below this use the series of the divergence: its terms would cancel
 LARGE_SHIFT = 1.0  # shifts above this use the difference of two softplus: nothing cancels
@@ -141,44 +142,60 @@ def _series(m: Array, t: Array) -> Array:
     return t * t * (d1 / 2 + t * (d2 / 3 + t * (d3 / 8 + t * (d4 / 30 + t * d5 / 144))))
 
 
-class EndpointTable(NamedTuple):
+@dataclass(frozen=True)
+class EndpointTable:
     """The ends of all intervals of one budget b, to be read off instead of searched for.
 
     The largest q with kl(q || c) <= b depends on the nats left, -log c - b, alone; and the smallest
     one is 1 less the largest of 1 - c. Over a sixteenth of an octave of these nats, a cell, q and
     1 - q are polynomials of degree 9 to all digits: both where nothing is left, to which they have
-    no power series, and far away. The bits of a float64 tell the cell.
+    no power series, and far away. The bits of a float64 tell the cell. Octaves are made when they
+    are needed, whoever asks first.
     """
 
     budget: float
-    powers: (
-        Array  # (2 cells, 10) coefficients of q, then of 1 - q; those of nothing left come first
-    )
-    base: int  # what the bits above those within a cell are in cell 0
+    base: int  # what the bits above those within a cell are in cell 0, that of nothing left
+    powers: Array  # (2, cells, 10) coefficients of q, and of 1 - q
+    made: Mask  # (octaves + 1,) those that are; the last one stands for cell 0
 
     @classmethod
     def of(cls, budget: float) -> EndpointTable:
         """Of a budget in TABLE_BUDGETS."""
-        octave, cells = math.frexp(budget)[1] + NEAREST, 1 << CELL_BITS
-        at = np.arange(octave * cells, FURTHEST * cells)
-        width = np.ldexp(1.0, at // cells - CELL_BITS)
-        center = width * (at % cells + cells + 0.5)
-        nodes = np.cos(np.pi * (np.arange(COEFFICIENTS) + 0.5) / COEFFICIENTS)
-        left = (center[:, None] + width[:, None] / 2 * nodes).ravel()
-        x = np.empty_like(left)
-        for some in row_blocks(len(left), 1, SEARCHED):
-            m = certain_from(left[some] + budget)
-            x[some] = _between(m, np.full_like(m, budget), left[some])
-        to_powers = np.linalg.inv(np.vander(nodes, increasing=True)).T
-        scale = (2 / width[:, None]) ** np.arange(COEFFICIENTS)
-        powers = np.zeros((2, 1 + len(at), COEFFICIENTS))
+        first = math.frexp(budget)[1] + NEAREST
+        octaves = FURTHEST - first
+        powers = np.empty((2, 1 + (octaves << CELL_BITS), COEFFICIENTS))
+        powers[:, 0] = 0.0
         powers[0, 0, 0] = 1.0
+        made = np.zeros(octaves + 1, np.bool_)
+        made[-1] = True
+        return cls(budget, ((first + 1023) << CELL_BITS) - 1, powers, made)
+
+    def make(self, octaves: Indices) -> None:
+        """Find the coefficients in some octaves."""
+        cells = 1 << CELL_BITS
+        exponent = octaves + ((self.base + 1 >> CELL_BITS) - 1023 - CELL_BITS)
+        width = np.ldexp(1.0, exponent)[:, None, None]
+        nodes = np.cos(np.pi * (np.arange(COEFFICIENTS) + 0.5) / COEFFICIENTS)
+        left = width * (np.arange(cells)[:, None] + (cells + 0.5) + nodes / 2)
+        x = np.empty(left.size)
+        for some in row_blocks(len(x), 1, SEARCHED):
+            m = certain_from(left.ravel()[some] + self.budget)
+            x[some] = _between(m, np.full_like(m, self.budget), left.ravel()[some])
+        to_powers = np.linalg.inv(np.vander(nodes, increasing=True)).T
+        scale = (2 / width) ** np.arange(COEFFICIENTS)
         for side, sign in enumerate((1.0, -1.0)):
-            ends = sigmoid(sign * x).reshape(len(at), -1)
-            middle = ends[:, :1]  # without which less is rounded
-            powers[side, 1:] = ((ends - middle) @ to_powers) * scale
-            powers[side, 1:, :1] += middle
-        return cls(budget, powers.reshape(-1, COEFFICIENTS), ((octave + 1023) << CELL_BITS) - 1)
+            ends = sigmoid(sign * x).reshape(left.shape)
+            middle = ends[..., :1]  # without which less is rounded
+            powers = ((ends - middle) @ to_powers) * scale
+            powers[..., :1] += middle
+            self.powers[side, 1:].reshape(-1, cells, COEFFICIENTS)[octaves] = powers
+        self.made[octaves] = True
+
+    def whole(self) -> tuple[float, int, Array]:
+        """Budget, base and powers, all of them made."""
+        if not self.made.all():
+            self.make(np.flatnonzero(~self.made))
+        return self.budget, self.base, self.powers
 
     def ends(self, left: Array) -> Array:
         """Largest and smallest probabilities (2, ...), of nats left of c and of 1 - c (2, ...)."""
@@ -186,8 +203,11 @@ class EndpointTable(NamedTuple):
         center = (bits << WITHIN_CELL) + (1 << WITHIN_CELL - 1)
         t = left - center.view(np.float64)
         cell = np.maximum(np.subtract(bits, self.base, out=bits), 0, out=bits)
-        cell[1] += len(self.powers) // 2
-        powers = self.powers.take(cell, axis=0)
+        octave = (cell - 1) >> CELL_BITS  # -1 of cell 0
+        if not np.logical_and.reduce(made := self.made.take(octave), axis=None):
+            self.make(np.unique(octave[~made]))
+        cell[1] += self.powers.shape[1]
+        powers = self.powers.reshape(-1, COEFFICIENTS).take(cell, axis=0)
         found: Array = powers[..., -1] * t
         for power in range(COEFFICIENTS - 2, 0, -1):
             found += powers[..., power]

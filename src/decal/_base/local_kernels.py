@@ -58,8 +58,8 @@ def local_boxes(
     z: Any,
     offset: Any,
     budget: float,
-    powers: Any,
     base: int,
+    powers: Any,
     deepest: float,
     low: Any,
     high: Any,
@@ -74,7 +74,7 @@ def local_boxes(
     left = np.empty(n, dtype=np.intp)
     count = 0
     unmoved = -math.expm1(-budget)
-    upper, lower = powers[: len(powers) // 2], powers[len(powers) // 2 :]
+    upper, lower = powers[0], powers[1]
     for i in range(n):
         others, at, least = _exponentials(z[i], offset, d, e)
         deep, alone = False, least < deepest

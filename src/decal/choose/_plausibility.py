@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array
+from decal._base.numerics import Array, for_each_block, softmax
 from decal._base.row_checks import check_distributions
 from decal._base.settings import (
     check_alpha,
@@ -24,6 +24,8 @@ from decal._base.settings import (
     require_one,
 )
 from decal.credal import SET_RULES, CredalSet
+from decal.decalibrator import Decalibrator
+from decal.directions import Local
 from decal.model import predict_rows, read_inputs
 from decal.rows import Rows
 
@@ -36,6 +38,9 @@ LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
 """Range of budgets, -log alpha, in which alphas are searched besides 1 and 0: exp(-744) is about
 the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
 """
+
+ROOM = 1e-3
+"""Share of a budget, known in closed form, within which rows are asked all the same."""
 
 CONTOUR_LEVELS = 1 << 12  # steps from 1 to 0: 0.5 % of the budget each, 12 predictions
 
@@ -153,12 +158,58 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
     """The question whether the decision set of a row contains its label."""
     check_choice(rule, "rule", SET_RULES)
 
-    def inside(rows: Indices, alpha: float) -> Mask:
+    def asked(rows: Indices, alpha: float) -> Mask:
         some = data[rows]
         kept = kept_classes(predict_rows(model, some, alpha), rule)
         return np.asarray(kept[np.arange(len(rows)), some.labels])
 
+    between = local_budgets(model, data)
+    if between is None:
+        return asked
+
+    def inside(rows: Indices, alpha: float) -> Mask:
+        budget = -math.log(alpha) if alpha > 0 else math.inf
+        least, most = (b[rows] for b in between)
+        room = ROOM * (most + LEAST_BUDGET)  # for round-off, and for rules that keep near-ties
+        found: Mask = most + room < budget
+        unclear = ~found & ~(least > budget + room)
+        if unclear.any():
+            found[unclear] = asked(rows[unclear], alpha)
+        return found
+
     return inside
+
+
+def local_budgets(model: Predictor, data: Rows) -> tuple[Array, Array] | None:
+    """(n,) budgets below which no rule keeps the label, and from which on every rule does.
+
+    Only for local sets, and not if they are mixed or follow the entropy; budgets are -log alpha.
+    With a = c_y, the upper end of the label meets the lower one of the greatest probability c at t
+    with kl(t || a) = kl(t || c). From then on it is the most probable class of a member if it may
+    have the mean probability of the classes that are at least as probable.
+    """
+    if not isinstance(model, Decalibrator) or model.directions != (Local(),):
+        return None
+    fitted, n = model.fitted, len(data)
+    least, most = np.empty((2, n))
+
+    def block(rows: slice) -> None:
+        p = softmax(fitted.reference.logits(data.logits[rows]))
+        a = p[np.arange(len(p)), data.labels[rows]]
+        c = p.max(axis=1)
+        above = p >= a[:, None]
+        mean = np.where(above, p, 0.0).sum(axis=1) / above.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):  # c = 1, and labels without c
+            u = np.log1p(-a) - np.log1p(-c)
+            t = u / (np.log(c) - np.log(a) + u)
+            for q, found in ((t, least), (mean, most)):
+                nats = q * np.log(q / a) + (1 - q) * (np.log1p(-q) - np.log1p(-a))
+                found[rows] = np.where(a < c, nats, 0.0)
+
+    for_each_block(block, *data.shape)
+    weight = fitted.total_weight if model.likelihood == "sum" else 1.0
+    least, most = (np.nan_to_num(b * weight, nan=np.inf) for b in (least, most))
+    return least, np.maximum(least, most)
 
 
 def kept_classes(credal: CredalSet, rule: str) -> Mask:

@@ -192,7 +192,7 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
     least, most = TABLE_BUDGETS
     shared = by_entropy is None and least <= budget <= most
     table = endpoints.once(_table) if shared else None
-    fast = table is not None and compiled(n * K) is not None
+    whole = None if table is None or compiled(n * K) is None else table.whole()
 
     def by_search(rows: Any) -> None:
         m = log_odds_of_centers(inputs, rows, mix)
@@ -200,13 +200,13 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
         up, down = largest_log_odds(np.stack([m, -m]), budgets)
         found[:, rows] = sigmoid(-down), sigmoid(up), sigmoid(m)
 
-    def by_kernels(rows: slice, table: EndpointTable) -> Indices:
+    def by_kernels(rows: slice, whole: tuple[float, int, Array]) -> Indices:
         from decal._base import local_kernels
 
         z, offset = inputs.logits[rows], inputs.center
         if mix:
             z, offset = log_centers(inputs, rows, mix), np.zeros(K)
-        part = np.ascontiguousarray(z), offset, *table, DEEPEST, *found[:, rows]
+        part = np.ascontiguousarray(z), offset, *whole, DEEPEST, *found[:, rows]
         left: Indices = local_kernels.local_boxes(*part)
         return left
 
@@ -214,8 +214,8 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
         if table is None:
             by_search(rows)
         else:
-            if fast:
-                left = by_kernels(rows, table)
+            if whole is not None:
+                left = by_kernels(rows, whole)
             else:
                 left = _read_off(log_centers(inputs, rows, mix), table, found[:, rows])
             if left.size:
@@ -226,7 +226,7 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
             np.minimum(low, point, out=low)
             np.maximum(high, point, out=high)
 
-    for_each_block(block, n, K, BLOCK_ELEMENTS if fast else READ_ELEMENTS)
+    for_each_block(block, n, K, READ_ELEMENTS if whole is None else BLOCK_ELEMENTS)
     return Box(*found)
 
 
