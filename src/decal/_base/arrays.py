@@ -50,19 +50,16 @@ def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
 def extreme(a: Any, *, largest: bool) -> Any:
     """(..., 1) the largest, or the smallest, entry of every row."""
     if isinstance(a, np.ndarray):
-        return _reduced(np.maximum if largest else np.minimum, a)
+        of_all = np.maximum if largest else np.minimum
+        return of_all.reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.amax(-1, keepdim=True) if largest else a.amin(-1, keepdim=True)
 
 
 def row_sum(a: Any) -> Any:
     """(..., 1) the sum of every row."""
     if isinstance(a, np.ndarray):
-        return _reduced(np.add, a)
+        return np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.sum(-1, keepdim=True)
-
-
-def _reduced(operation: np.ufunc, a: Any) -> Any:
-    return operation.reduce(a, axis=1, keepdims=True) if a.ndim > 1 else operation.reduce(a)
 
 
 def sum_without(xp: Any, a: Any, place: Place) -> Any:
@@ -71,7 +68,7 @@ def sum_without(xp: Any, a: Any, place: Place) -> Any:
         return put(xp, a, place, 0.0).sum(-1, keepdim=True)
     kept = a[place]
     a[place] = 0.0
-    found = row_sum(a)
+    found = np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
     a[place] = kept
     return found
 
