@@ -112,6 +112,21 @@ def test_compiled_boxes_are_those_of_the_definition(z, first, last):
         assert high[0, j] == pytest.approx(expected, rel=1e-10, abs=1e-300)
 
 
+@pytest.mark.parametrize(("first", "last"), [(0.0, np.inf), (0.6, 1.7)])
+def test_one_class_ahead_of_a_thousand_is_no_harder(first, last):
+    z = 1.2 * np.random.default_rng(0).standard_normal(1000)
+    z[0] = z.max() + 6
+    low, high = np.ones((1, 1000)), np.zeros((1, 1000))
+    with using(True):
+        widen_by_scale(low, high, z[None], first, last, np.arange(1000))
+    d = z - z[0]
+    reached = [softmax(first * d) @ d, softmax(min(last, 1e3) * d) @ d]
+    peaking = np.flatnonzero((reached[0] < d) & (d < reached[1]))
+    assert peaking.size > 10
+    expected = np.exp([log_peak(z, j) for j in peaking])
+    np.testing.assert_allclose(high[0, peaking], expected, rtol=1e-11)
+
+
 @pytest.mark.parametrize("d", [1e-70, 1e-9, 1e70])
 def test_rows_that_no_table_holds_are_boxed_all_the_same(d):
     z = np.array([np.append([0.0, -d, -2 * d, -3.5 * d], np.full(30, -4.0 * max(d, 1.0)))])
