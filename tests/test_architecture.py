@@ -50,6 +50,7 @@ TESTS_ELSEWHERE = {
     "_base.arrays": "directions/test_ranges.py",
     "_base.elementary": "base/test_kernels.py",
     "_base.local_kernels": "directions/test_local.py",
+    "_base.scale_kernels": "directions/test_peaks.py",
     "_base.set_checks": "credal/test_credal_set.py",
     "choose._choosing": "choose/test_choose.py",
     "choose._order": "choose/test_thresholds.py",

@@ -14,13 +14,13 @@ from decal.directions import _ladder as temperature
 from decal.directions._class_shifts import ClassShifts, ShiftPlan, boxes_of_shifts
 from decal.directions._direction import LabelledLogits
 from decal.directions._margins import MarginSummary, merge
-from decal.directions._peaks import scale_peaks
+from decal.directions._peaks import scale_peaks, widen_by_scale
 from decal.directions._summarise import Summariser
 from helpers.compiled import both, using
 from helpers.strategies import at_most, labelled_logits
 
 kernels = pytest.importorskip("decal._base.kernels", reason="needs Numba", exc_type=ImportError)
-from decal._base import elementary, likelihood_kernels, local_kernels  # noqa: E402
+from decal._base import elementary, likelihood_kernels, local_kernels, scale_kernels  # noqa: E402
 
 LEVELS = (0.0, 0.3, 0.8, 0.95, 1.0)
 
@@ -150,6 +150,25 @@ def test_peaks_agree():
     np.testing.assert_allclose(fast, slow, rtol=1e-12)
 
 
+@pytest.mark.parametrize("K", [4, 20, 21, 300])
+@pytest.mark.parametrize(("first", "last"), [(0.0, np.inf), (0.6, 1.7), (0.2, np.inf), (1.0, 1.0)])
+def test_boxes_over_scales_agree_with_masks_and_with_classes_left_out(K, first, last):
+    logits, _ = random_logits(50, K)
+    logits[::3, 1] = -np.inf
+    logits[5, : K - 1] = -np.inf
+    logits[7] = 1.0
+    columns = np.delete(np.arange(K), 2)
+
+    def boxes():
+        low, high = np.full((2, 50, K), [[[0.4]], [[0.41 / K]]])
+        widen_by_scale(low, high, logits, first, last, columns)
+        return low, high
+
+    for fast, slow in zip(*both(boxes), strict=True):
+        np.testing.assert_allclose(fast, slow, rtol=2e-10, atol=1e-300)
+        assert (fast[:, 2] == slow[:, 2]).all()
+
+
 bins = st.dictionaries(st.integers(-5, 5), st.floats(-9, 9), max_size=8)
 
 
@@ -236,7 +255,9 @@ def test_any_memory_layout_will_do(order, writeable):
         np.testing.assert_allclose(*boxes, rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize("module", [kernels, likelihood_kernels, local_kernels, elementary])
+@pytest.mark.parametrize(
+    "module", [kernels, likelihood_kernels, local_kernels, scale_kernels, elementary]
+)
 def test_a_kernel_has_the_same_bits_whether_just_compiled_or_read_from_disk(module):
     # What a kernel calls and does not contain exists twice in the process that compiles: alone, and
     # within the kernel, optimised again with sums in another order. Which one runs there is not

@@ -10,7 +10,8 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from decal.directions._lines import widen_along
-from decal.directions._peaks import _from_a_scale_of_zero, scale_peaks
+from decal.directions._peaks import _from_a_scale_of_zero, scale_peaks, widen_by_scale
+from helpers.compiled import using
 from helpers.strategies import at_most
 from oracles.log_sums import log_sum_exp
 
@@ -76,3 +77,61 @@ def test_boxes_are_those_of_a_search_class_by_class(first, last):
     np.testing.assert_allclose(high, expected_high, rtol=1e-9, atol=0)
     for s in np.geomspace(max(first, 0.01), min(last, 100.0), 301):
         assert (high >= softmax(s * logits, axis=1) * (1 - 1e-9)).all()
+
+
+@st.composite
+def sharp_rows(draw):
+    """A crowd around one logit and a few ahead of it: the more, the sharper A turns."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    K = draw(st.sampled_from([4, 20, 21, 100, 2000]))
+    z = rng.standard_normal(K) * draw(st.sampled_from([0.01, 0.5, 2.0]))
+    ahead = draw(st.integers(1, 3))
+    z[:ahead] = z.max() + draw(st.floats(0.1, 50.0)) + draw(st.floats(0, 1)) * rng.random(ahead)
+    return z
+
+
+@at_most(150)
+@given(
+    st.one_of(rows(), sharp_rows()),
+    st.one_of(st.sampled_from([0.0, 1e-8]), st.floats(0.01, 1.0)),
+    st.one_of(st.sampled_from([np.inf, 1e5]), st.floats(1.0, 50.0)),
+)
+def test_compiled_boxes_are_those_of_the_definition(z, first, last):
+    low, high = np.ones((1, len(z))), np.zeros((1, len(z)))
+    with using(True):
+        widen_by_scale(low, high, z[None], first, last, np.arange(len(z)))
+    d = z - z.max()
+    far = softmax(last * d) if np.isfinite(last) else (d == 0) / np.count_nonzero(d == 0)
+    ends = np.stack([softmax(first * d), far])
+    np.testing.assert_allclose(low[0], ends.min(axis=0), rtol=1e-12, atol=1e-300)
+    chosen = np.random.default_rng(0).permutation(len(z))[:12]
+    for j in chosen:
+        expected = ends[:, j].max()
+        if ends[0] @ d < d[j] < ends[1] @ d:  # it peaks between them
+            expected = max(expected, np.exp(log_peak(z, j)))
+        assert high[0, j] == pytest.approx(expected, rel=1e-10, abs=1e-300)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0.0, np.inf), (0.6, 1.7)])
+def test_one_class_ahead_of_a_thousand_is_no_harder(first, last):
+    z = 1.2 * np.random.default_rng(0).standard_normal(1000)
+    z[0] = z.max() + 6
+    low, high = np.ones((1, 1000)), np.zeros((1, 1000))
+    with using(True):
+        widen_by_scale(low, high, z[None], first, last, np.arange(1000))
+    d = z - z[0]
+    reached = [softmax(first * d) @ d, softmax(min(last, 1e3) * d) @ d]
+    peaking = np.flatnonzero((reached[0] < d) & (d < reached[1]))
+    assert peaking.size > 10
+    expected = np.exp([log_peak(z, j) for j in peaking])
+    np.testing.assert_allclose(high[0, peaking], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("d", [1e-70, 1e-9, 1e70])
+def test_rows_that_no_table_holds_are_boxed_all_the_same(d):
+    z = np.array([np.append([0.0, -d, -2 * d, -3.5 * d], np.full(30, -4.0 * max(d, 1.0)))])
+    low, high = np.ones_like(z), np.zeros_like(z)
+    with using(True):
+        widen_by_scale(low, high, z, 0.0, np.inf, np.arange(34))
+    assert high[0, 1] == pytest.approx(np.exp(log_peak(z[0], 1)), rel=1e-9)
+    np.testing.assert_allclose(low[0], [1 / 34] + 33 * [0.0], rtol=1e-14)

@@ -4,7 +4,7 @@ They become part of every kernel that calls them (`forceinline`), like all helpe
 function that is called could also be the one compiled alone, whose sums have another order, and the
 process that compiles would differ in the last bit from those that read what it kept on disk. Numba
 keeps a kernel until the *kernel's* file changes: whoever changes a number here must touch
-`kernels`, `local_kernels` and `likelihood_kernels`.
+`kernels`, `local_kernels`, `likelihood_kernels` and `scale_kernels`.
 """
 
 # Compiled functions have no types that mypy could see; intrinsics have arguments that they ignore.

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, compiled, row_blocks
+from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
 from decal.directions._lines import widen_along
 
 SMALLEST_NODE = 2.0**-7  # of the largest |d|: the lowest node; below, A is its Taylor polynomial
@@ -29,6 +29,7 @@ MIDDLE_TOLERANCE = 1e-8
 its halves, which are used, it misses 2^8 times less."""
 
 MOST_HALVINGS, NEWTON_STEPS = 60, 4
+COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
 
 # From A and three derivatives at both endpoints of an interval of length 1 to powers of the
 # distance from the first.
@@ -92,8 +93,26 @@ def widen_by_scale(
     low: Array, high: Array, logits: Logits, first: float, last: float, columns: NDArray[np.intp]
 ) -> None:
     """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
+    n, K = logits.shape
     peaks = partial(scale_peaks, first=first, last=last)
-    widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
+    if compiled(n * K) is None:
+        widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
+        return
+    from decal._base import scale_kernels
+
+    few = len(columns) <= scale_kernels.FEW
+    boxes = scale_kernels.boxes_of_few if few else scale_kernels.boxes_of_many
+
+    def block(rows: slice) -> None:
+        z = np.ascontiguousarray(logits[rows])
+        left = boxes(z, columns, float(first), float(last), low, high, rows.start)
+        if left.size:
+            floor, ceiling = low[left], high[left]
+            ray = _from_a_scale_of_zero
+            widen_along(floor, ceiling, logits[left], ray, first, last, columns, peaks)
+            low[left], high[left] = floor, ceiling
+
+    for_each_block(block, n, K, COMPILED_BLOCK)
 
 
 def _from_a_scale_of_zero(z: Array) -> tuple[Array, Array]:

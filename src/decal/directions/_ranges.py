@@ -36,6 +36,7 @@ from decal.rows import SMALLEST
 LOG_SMALLEST = math.log(SMALLEST)  # the logit of a probability of 0
 
 PEAK_INTERVALS = 32  # pieces of the interval of scales, a power of two: quintics stand for log p
+SMALL_BATCH = 1 << 12  # logits whose whole grid of scales, 33 times as much, stays in cache
 PEAK_STEPS = 4  # Newton steps to the maximum of a quintic: they leave at most 2e-12 in p
 LARGEST_EXPONENT = 0.9  # share of the dtype's largest exponent by which a shifted logit may lead
 LOCAL_STEPS = 4  # steps to the endpoint of a local interval: enough for all we tried
@@ -229,21 +230,33 @@ def _peaks(xp: Any, x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> T
 
     y, e_to_h = x / r, xp.exp(h)
     kept = (~absent).to(x.dtype)
-    grid = []
-    for _ in range(PEAK_INTERVALS + 1):
-        e = xp.exp((c - 1) * y) * kept
-        ey = e * y
-        grid.append((c, *(sums.sum(-1, keepdim=True) for sums in (e, ey, ey * y))))
-        c = c * e_to_h  # so that neighbors differ by h, to the last digit
-    c_at, total, first_moment, second_moment = (xp.cat(t, -1) for t in zip(*grid, strict=True))
+    at_once = _fits_at_once(xp, y)
+    if at_once:  # few operations, as each takes longer than its arithmetic
+        steps = e_to_h.expand(*e_to_h.shape[:-1], PEAK_INTERVALS)
+        c_at = xp.cumprod(xp.cat([c, steps], -1), -1)
+        each = y.unsqueeze(-2)
+        e = xp.exp((c_at - 1).unsqueeze(-1) * each) * kept.unsqueeze(-2)
+        ey = e * each
+        total, first_moment, second_moment = (sums.sum(-1) for sums in (e, ey, ey * each))
+    else:
+        grid = []
+        for _ in range(PEAK_INTERVALS + 1):
+            e = xp.exp((c - 1) * y) * kept
+            ey = e * y
+            grid.append((c, *(sums.sum(-1, keepdim=True) for sums in (e, ey, ey * y))))
+            c = c * e_to_h  # so that neighbors differ by h, to the last digit
+        c_at, total, first_moment, second_moment = (xp.cat(t, -1) for t in zip(*grid, strict=True))
     log_total, mean = xp.log(total), first_moment / total
     variance = second_moment / total - mean**2
     between = (mean[..., :1] < y) & (y <= mean[..., -1:]) & ~absent
 
-    # The last point whose mean is below y_j, by bisection: the means increase along the grid.
-    left = xp.zeros_like(y, dtype=xp.int64)
-    for step in (1 << i for i in reversed(range(PEAK_INTERVALS.bit_length() - 1))):
-        left = xp.where(mean.gather(-1, left + step) < y, left + step, left)
+    # The last point whose mean is below y_j: the means increase along the grid.
+    if at_once:
+        left = (mean[..., None, 1:-1] < y.unsqueeze(-1)).sum(-1)
+    else:
+        left = xp.zeros_like(y, dtype=xp.int64)
+        for step in (1 << i for i in reversed(range(PEAK_INTERVALS.bit_length() - 1))):
+            left = xp.where(mean.gather(-1, left + step) < y, left + step, left)
 
     def at(index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log p_j at a point of the grid, with derivatives in units of its step."""
@@ -261,15 +274,24 @@ def _peaks(xp: Any, x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> T
     return xp.exp(log_p).masked_fill(~between, 0.0)
 
 
+def _fits_at_once(xp: Any, y: Tensor) -> bool:
+    """Whether a grid of these is small, outside of graphs, whose sizes may still change."""
+    compiler = getattr(xp, "compiler", None)
+    if compiler is None or compiler.is_compiling() or xp.jit.is_tracing():
+        return False
+    return bool(y.numel() <= SMALL_BATCH)
+
+
 def _summit(
     xp: Any, d0: Tensor, d1: Tensor, k0: Tensor, c3: Tensor, c4: Tensor, c5: Tensor
 ) -> Tensor:
     """Where in [0, 1] the quintic of `_peaks` is largest, if it rises at 0 and falls at 1."""
     fall = d0 - d1
     t = (d0 / fall.masked_fill(fall == 0, 1.0)).clamp(0, 1)
+    s3, s4, s5, b3, b4, b5 = 3 * c3, 4 * c4, 5 * c5, 6 * c3, 12 * c4, 20 * c5
     for _ in range(PEAK_STEPS):
-        slope = d0 + t * (k0 + t * (3 * c3 + t * (4 * c4 + t * 5 * c5)))
-        bend = k0 + t * (6 * c3 + t * (12 * c4 + t * 20 * c5))
+        slope = d0 + t * (k0 + t * (s3 + t * (s4 + t * s5)))
+        bend = k0 + t * (b3 + t * (b4 + t * b5))
         t = xp.where(bend < 0, t - slope / bend, t).clamp(0, 1)
     return t
 
