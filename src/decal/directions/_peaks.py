@@ -29,6 +29,7 @@ MIDDLE_TOLERANCE = 1e-8
 its halves, which are used, it misses 2^8 times less."""
 
 MOST_HALVINGS, NEWTON_STEPS = 60, 4
+WORTH_COMPILING = 8  # times the usual size: these loops take some seconds to compile, once
 COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
 
 # From A and three derivatives at both endpoints of an interval of length 1 to powers of the
@@ -95,7 +96,7 @@ def widen_by_scale(
     """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
     n, K = logits.shape
     peaks = partial(scale_peaks, first=first, last=last)
-    if compiled(n * K) is None:
+    if compiled(n * K // WORTH_COMPILING) is None:
         widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
         return
     from decal._base import scale_kernels
