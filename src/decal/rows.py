@@ -113,6 +113,10 @@ class Schema:
     top_logits: bool = False
     masses: bool = False
 
+    def takes_plain(self, values: Any) -> bool:
+        """Whether values are new inputs without any names."""
+        return type(values) is np.ndarray and self.width is not None and not self.answers
+
     def takes(self, values: Any) -> bool:
         """Whether values, which were checked when they were made, stand for logits."""
         return (self.top_logits and hasattr(values, "total_classes")) or (
@@ -231,8 +235,7 @@ class Rows:
         """
         if isinstance(logits, cls):
             return logits
-        nothing_else = labels is sample_weight is classes is ids is None
-        if type(logits) is np.ndarray and nothing_else and schema.width and not schema.answers:
+        if labels is sample_weight is classes is ids is None and schema.takes_plain(logits):
             return cls(read_logits(logits, schema, empty=empty), classes=schema.classes)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
@@ -241,8 +244,7 @@ class Rows:
             logits.require_order_of(labels)
         framed, matrix = is_frame(logits), logits
         if schema.answers:
-            if names is None and framed:
-                names = column_names(logits)
+            names = names or (column_names(logits) if framed else None)
             z: Any = read_label_logits(logits, schema, names)
         else:
             if framed and labelled:
@@ -257,9 +259,8 @@ class Rows:
         if labelled and schema.answers:
             labels = check_answers(labels, z.shape, known, schema, whole=whole)
         elif labelled:
-            labels = check_labels(
-                labels, rows=len(z), classes=z.shape[1], names=known, in_table=framed
-            )
+            n, K = z.shape
+            labels = check_labels(labels, rows=n, classes=K, names=known, in_table=framed)
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
         return cls(z, labels, w, known, index)

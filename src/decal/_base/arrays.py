@@ -16,6 +16,8 @@ from decal._base import numerics
 Place = Any
 """One entry of every row: an index of NumPy arrays, or whole numbers (..., 1)."""
 
+ADD: Any = np.add  # whose types do not know that an axis may be kept or not
+
 
 def fill(a: Any, mask: Any, value: float) -> Any:
     """A copy of `a` with a value where the mask is true; `a` itself if there is no mask."""
@@ -50,7 +52,7 @@ def put(xp: Any, a: Any, place: Place, value: Any) -> Any:
 def extreme(a: Any, *, largest: bool) -> Any:
     """(..., 1) the largest, or the smallest, entry of every row."""
     if isinstance(a, np.ndarray):
-        of_all = np.maximum if largest else np.minimum
+        of_all: Any = np.maximum if largest else np.minimum
         return of_all.reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.amax(-1, keepdim=True) if largest else a.amin(-1, keepdim=True)
 
@@ -58,7 +60,7 @@ def extreme(a: Any, *, largest: bool) -> Any:
 def row_sum(a: Any) -> Any:
     """(..., 1) the sum of every row."""
     if isinstance(a, np.ndarray):
-        return np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
+        return ADD.reduce(a, axis=-1, keepdims=a.ndim > 1)
     return a.sum(-1, keepdim=True)
 
 
@@ -68,7 +70,7 @@ def sum_without(xp: Any, a: Any, place: Place) -> Any:
         return put(xp, a, place, 0.0).sum(-1, keepdim=True)
     kept = a[place]
     a[place] = 0.0
-    found = np.add.reduce(a, axis=-1, keepdims=a.ndim > 1)
+    found = ADD.reduce(a, axis=-1, keepdims=a.ndim > 1)
     a[place] = kept
     return found
 

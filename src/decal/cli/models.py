@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -145,18 +146,8 @@ def fit(
         **{name: value for name, value in given.items() if value is not None},
     }
     fitted = decal.Decalibrator(0.5 if alpha is None else alpha, **settings)
-    if wish == "alpha":
-        for name, value in (("per", per), ("groups", reading.groups)):
-            if value is not None:
-                raise InputError(name, "go with --miss or --hold", f"{value} with --alpha")
-    elif logits.is_dir():
-        fact = f"the folder {logits}, whose rows --{wish} would need in memory at once"
-        raise InputError("LOGITS", "be one file for a wish", fact, LARGE_REMEDY)
+    _require_granted(wish, logits, fitted.reference, {"per": per, "groups": reading.groups})
     in_memory = wish != "alpha" or fitted.reference != "model"
-    if in_memory and logits.is_dir():
-        fact = f"{reference!r}, whose recentering needs all the data in memory at once"
-        remedy = "Leave --reference out, or fit one file."
-        raise InputError("reference", "be 'model' for a folder", fact, remedy)
     folder = open_folder(
         logits,
         labels=labels,
@@ -198,12 +189,7 @@ def fit(
         fitted.save(model)
         if not faults:
             checkpoint.remove()
-    if fitted.promise is None:
-        _print_learnt(fitted)
-    else:
-        for line in fitted.promise.lines():
-            said = textwrap.fill(in_options(line), output.width)
-            output.print(said, highlight=False, markup=False)
+    _print_learnt(fitted)
     settings_told, learnt_from = fitted.described()
     say(f"Wrote {model}: Decalibrator({settings_told}), {learnt_from}", style="green")
     if warning:
@@ -290,8 +276,29 @@ def _about_labels(
     )
 
 
+def _require_granted(
+    wish: str, logits: Path, reference: str, within: Mapping[str, str | None]
+) -> None:
+    """InputError about what does not go with alpha, or needs all rows of a folder at once."""
+    for name, value in within.items():
+        if wish == "alpha" and value is not None:
+            raise InputError(name, "go with --miss or --hold", f"{value} with --alpha")
+    if wish != "alpha" and logits.is_dir():
+        fact = f"the folder {logits}, whose rows --{wish} would need in memory at once"
+        raise InputError("LOGITS", "be one file for a wish", fact, LARGE_REMEDY)
+    if reference != "model" and logits.is_dir():
+        fact = f"{reference!r}, whose recentering needs all the data in memory at once"
+        remedy = "Leave --reference out, or fit one file."
+        raise InputError("reference", "be 'model' for a folder", fact, remedy)
+
+
 def _print_learnt(model: decal.Decalibrator) -> None:
-    """The labels of each class and, if the logits of classes may move, by how much."""
+    """A promise; or the labels of each class and, if their logits may move, by how much."""
+    for line in model.promise.lines() if model.promise else ():
+        said = textwrap.fill(in_options(line), output.width)
+        output.print(said, highlight=False, markup=False)
+    if model.promise:
+        return
     shifts = model.shifts() if any(d.name == "class" for d in model.directions) else None
     names = model.classes or tuple(str(k) for k in range(len(model.class_weights)))
     columns = {"labels": [f"{weight:,.6g}" for weight in model.class_weights]}

@@ -98,24 +98,34 @@ def report(
             raise folder.without_rows()
         noticed.warn()
 
+    first, rows, found = _written(in_parts(sets, **told), out)
+    marked = None if check is None else found
+    if out is None:
+        output.print(summary(first, rows, marked), highlight=False, markup=False, soft_wrap=True)
+    else:
+        say(f"Wrote {out}: {titled(rows, marked)}", style="green")
+
+
+def _written(parts: Iterator[Report], out: Path | None) -> tuple[Report, int, int]:
+    """The first lines of a report that is written to a file, if one is named; its size, and marks.
+
+    A page is held whole; of all else, what is printed.
+    """
     kind = None if out is None else out.suffix.lower()
     held: list[Report] = []
-    rows, marked = 0, None if check is None else 0
+    rows = marked = 0
     with column_writer(out) if out is not None and kind != ".html" else nullcontext() as append:
-        for part in in_parts(sets, **told):
+        for part in parts:
             if append is not None:
                 append(part.arrow_columns(lists=kind == ".parquet"))
             if kind == ".html" or rows < SHOWN:
                 held.append(part if kind == ".html" else part[:SHOWN])
             rows += len(part)
-            marked = None if marked is None else marked + (part.marked or 0)
+            marked += part.marked or 0
     first = Report.join(held)
-    if out is None:
-        output.print(summary(first, rows, marked), highlight=False, markup=False, soft_wrap=True)
-        return
-    if kind == ".html":
+    if out is not None and kind == ".html":
         first.save(out)
-    say(f"Wrote {out}: {titled(rows, marked)}", style="green")
+    return first, rows, marked
 
 
 def _costs(path: Path, layout: Layout) -> Any:

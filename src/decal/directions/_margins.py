@@ -203,29 +203,33 @@ class MarginSummary:
         )
         if not sound:
             raise ValueError("numbers are damaged")
-        # The numbers may be sound and yet be of no margins.
-        total, series = summary.total_weight, summary.series
+        summary._require_margins()
+        return summary
+
+    def _require_margins(self) -> None:
+        """ValueError if the numbers are sound and yet of no margins."""
+        total, series, moments = self.total_weight, self.series, self.moments
+        K = len(self.label_weight)
         round_off = np.full(K, WEIGHT_ROUND_OFF) * total
         # Every row has a margin in every class, finite or not.
         binned = np.add.reduceat(moments[0], series.edges[:-1])
-        weight = binned + summary.masked + summary.certain
+        weight = binned + self.masked + self.certain
         # Margins lie in their bins, so the j-th power sum is at most (h / 2)^j times the weight.
-        half = np.where(series.far, 0.5, bin_width / 2)
+        half = np.where(series.far, 0.5, self.bin_width / 2)
         reach = half ** np.arange(ORDER + 1)[:, None]
         beyond = np.abs(moments) - reach * moments[0]
         if (
             (np.abs(weight - total) > round_off).any()
-            or (beyond > round_off[summary.keys_class] * reach).any()
+            or (beyond > round_off[self.keys_class] * reach).any()
             or not np.isfinite(series.centers[moments[0] > 0]).all()
         ):
             raise ValueError("numbers are damaged")
-        if cls.exclusive:
+        if self.exclusive:
             # A reference may leave out classes without labels: then the others sum to one.
-            expected = series.softplus_sum(np.zeros((1, K)))[1][0] + summary.certain
-            sums = expected.sum(), expected[label_weight > 0].sum()
-            if np.abs(np.subtract(sums, total)).min() > summary._unsure:
+            expected = series.softplus_sum(np.zeros((1, K)))[1][0] + self.certain
+            sums = expected.sum(), expected[self.label_weight > 0].sum()
+            if np.abs(np.subtract(sums, total)).min() > self._unsure:
                 raise ValueError("margins are of no probabilities")
-        return summary
 
     @property
     def _unsure(self) -> float:

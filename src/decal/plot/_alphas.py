@@ -74,17 +74,11 @@ def tradeoff(
         raise InputError("paths", "hold at least one path", "an empty mapping")
     curves = {str(name): _curve(path, str(name)) for name, path in named.items()}
     several = len(curves) > 1
-    if mark is None:
-        mark = (0.5, 0.8, 0.9, 0.95) if several else ()
-    levels = [float(a) for a in check_alphas(list(mark))] if len(mark) else []
+    levels = _marked((0.5, 0.8, 0.9, 0.95) * several if mark is None else mark)
     ax = style.axes_or_new(ax, *((5.2, 4.8) if several else (4.2, 3.6)))
     ink = style.frame(ax)
     if front:
-        best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
-        ax.plot(
-            best[1], best[0], color=ink.grid, lw=6 * unit(), zorder=1,
-            solid_capstyle="round", solid_joinstyle="round", gid="front",
-        )  # fmt: skip
+        _draw_front(ax, curves, ink)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage")
     style.probability_axis(ax.xaxis, ax.yaxis)
@@ -104,6 +98,20 @@ def tradeoff(
     if legend and isinstance(paths, Mapping) and handles:
         style.legend_below(ax, handles)
     return ax
+
+
+def _marked(alphas: Sequence[float]) -> list[float]:
+    """Levels at which curves are marked, after a check."""
+    return [float(a) for a in check_alphas(list(alphas))] if len(alphas) else []
+
+
+def _draw_front(ax: Axes, curves: Mapping[str, Array], ink: Ink) -> None:
+    """Join the points that no other beats in both respects."""
+    best = _front(np.concatenate([c[1:] for c in curves.values()], axis=1))
+    ax.plot(
+        best[1], best[0], color=ink.grid, lw=6 * unit(), zorder=1,
+        solid_capstyle="round", solid_joinstyle="round", gid="front",
+    )  # fmt: skip
 
 
 def _methods(

@@ -55,6 +55,11 @@ def _table(report: Any, width: int) -> list[str]:
         columns["0" + "·" * (STEPS - 2) + "1"] = [
             bar(low, high) for low, high in zip(report.lower, report.upper, strict=True)
         ]
+    return _aligned(columns)
+
+
+def _aligned(columns: dict[str, list[str]]) -> list[str]:
+    """Lines of columns that stand below each other, numbers to the right."""
     padded = []
     for name, values in columns.items():
         texts = [_cut(name, LONGEST_NAME), *values]
