@@ -66,7 +66,7 @@ def largest_log_odds(m: Array | float, budget: Array | float) -> Array:
     found = np.where((b >= most) & (b > 0) & (m > -np.inf), np.inf, m)
     solve = np.isfinite(m) & (b > 0) & (b < most)
     if solve.any():
-        found[solve] = _between(m[solve], b[solve], (most - b)[solve])
+        found[solve] = _between(m[solve], b[solve], most[solve] - b[solve])
     return found
 
 

@@ -190,6 +190,8 @@ def local_budgets(model: Predictor, data: Rows) -> tuple[Array, Array] | None:
     """
     if not isinstance(model, Decalibrator) or model.directions != (Local(),):
         return None
+    if not isinstance(data.logits, np.ndarray):
+        return None
     fitted, n = model.fitted, len(data)
     least, most = np.empty((2, n))
 
@@ -208,7 +210,9 @@ def local_budgets(model: Predictor, data: Rows) -> tuple[Array, Array] | None:
 
     for_each_block(block, *data.shape)
     weight = fitted.total_weight if model.likelihood == "sum" else 1.0
-    least, most = (np.nan_to_num(b * weight, nan=np.inf) for b in (least, most))
+    # Where a probability is 0 or 1 but for round-off, nothing is known beforehand.
+    least = np.where(np.isfinite(least), least * weight, 0.0)
+    most = np.where(np.isfinite(most), most * weight, np.inf)
     return least, np.maximum(least, most)
 
 
