@@ -57,7 +57,6 @@ TESTS_ELSEWHERE = {
     "choose._path": "choose/test_choose.py",
     "choose._plausibility": "choose/test_choose.py",
     "choose._promises": "choose/test_choose.py",
-    "choose._rivals": "choose/test_wish.py",
     "choose._surprises": "choose/test_hold.py",
     "cli": "cli/test_program.py",
     "cli.plugins": "cli/test_program.py",

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.choose._rivals import plain_sizes
-from decal.choose._wish import Wish
+from decal.choose._wish import Wish, plain_sizes
 
 
 def world(n, K=4, seed=0, sharp=2.0, confident=1.0):

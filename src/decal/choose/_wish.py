@@ -18,14 +18,14 @@ import numpy as np
 
 from decal._base.confidences import Confidences
 from decal._base.errors import DecalWarning, InputError
-from decal._base.numerics import Array, Indices
+from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
 from decal.choose._choosing import choose
 from decal.choose._hold import threshold_for
+from decal.choose._order import allowed
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, one_wish
-from decal.choose._rivals import ROWS_COMPARED, plain_sizes
 from decal.decalibrator import Decalibrator
 from decal.directions import Local, parse_directions
 from decal.model import promised_sets
@@ -39,6 +39,7 @@ COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are comp
 WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
 MIX = 1e-3  # of equal probabilities in the centers of balls, for `hold`: bounds the loss
 ROUND_OFF = 1e-9  # of products with a rate that are whole numbers
+ROWS_COMPARED = 5000  # so many rows tell what a promise costs
 NEARLY_ALL = 0.9  # sets this large, or intervals this wide, are nearly vacuous
 
 
@@ -355,3 +356,33 @@ def plain_logits(rows: Rows) -> Array:
     """(n, K) logits; of `decal.llm.LabelMasses`, those halfway."""
     logits: Array = getattr(rows.logits, "middle", rows.logits)
     return logits
+
+
+# What the two usual conformal sets would cost at the same miss rate
+
+
+def plain_sizes(logits: Array, labels: Indices, miss: float) -> dict[str, float]:
+    """Mean numbers of classes that LAC and APS keep of (n, K) logits, and the plain error.
+
+    LAC keeps the classes of at least some probability (Sadinle, Lei and Wasserman, 2019), APS the
+    most probable ones until they reach some probability together (Romano, Sesia and Candès, 2020).
+    Both keep the most probable class, whatever its probability, so that no set is empty.
+    """
+    y, p = labels, softmax(logits.astype(np.float64))
+    order = np.argsort(-p, axis=1, kind="stable")
+    reached = np.empty_like(p)
+    np.put_along_axis(reached, order, np.take_along_axis(p, order, axis=1).cumsum(axis=1), axis=1)
+    top = p == p.max(axis=1, keepdims=True)
+    return {
+        "error": float((order[:, 0] != y).mean()),
+        "lac": _mean_size(1 - p, top, y, miss),
+        "aps": _mean_size(reached, top, y, miss),
+    }
+
+
+def _mean_size(scores: Array, top: Mask, labels: Indices, miss: float) -> float:
+    """The mean number of classes whose score is at most that of enough labels, or which are top."""
+    own = np.sort(scores[np.arange(len(labels)), labels])
+    k = allowed(miss, len(labels))
+    threshold = own[-k] if k else np.inf
+    return float(((scores <= threshold) | top).sum(axis=1).mean())
