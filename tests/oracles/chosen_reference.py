@@ -1,5 +1,7 @@
 """References that labels choose: the rule by numerical minimisation. Imports nothing from decal."""
 
+import warnings
+
 import numpy as np
 from scipy.optimize import minimize
 
@@ -30,7 +32,9 @@ def fit(logits, labels, weights, *, shifts, least=1e-9):
     found = minimize(
         penalised, start, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-8}
     )
-    found = minimize(penalised, found.x, method="SLSQP", bounds=bounds, options={"ftol": 1e-15})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Values in x were outside bounds")  # by one rounding
+        found = minimize(penalised, found.x, method="SLSQP", bounds=bounds, options={"ftol": 1e-15})
     return parts(found.x)
 
 

@@ -20,7 +20,7 @@ STEPS = 12
 
 def printed(report: Any, title: str, total: int) -> str:
     """The title, the promise and the first lines of a report of `total` inputs."""
-    width = min(max(shutil.get_terminal_size((88, 24)).columns, NARROWEST), WIDEST)
+    width = min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
     shown = report[:LINES]
     lines = textwrap.wrap(title, width) + textwrap.wrap(report.promise, width)
     if len(shown):
