@@ -142,7 +142,7 @@ def from_votes(path: Path, limit: int, seed: int) -> dict[str, Any]:
     results: dict[str, Any] = {"alphas": ALPHAS, "logits": logits[new], "votes": votes[new]}
     for kind, settings in KINDS.items():
         begun = time.perf_counter()
-        model = decal.decalibrate(logits[old], labels[old], classes=EMOTIONS, **settings)
+        model = decal.decalibrate(logits[old], labels[old], alpha=0.8, classes=EMOTIONS, **settings)
         sets = [model.predict(logits[new], alpha=alpha) for alpha in ALPHAS]
         key = kind.replace(" + ", "_").replace(" ", "_")
         results[f"{key}_coverage"] = [decal.metrics.coverage(s, share[new]) for s in sets]
