@@ -130,7 +130,7 @@ def fitted(z, labels, options) -> decal.Decalibrator:
     """A Decalibrator; that SmolLM2 is far from the best shifts is known."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", decal.FitWarning)
-        return decal.decalibrate(z, labels, alpha=0.8, classes=list(LABELS), **options)
+        return decal.decalibrate(z, labels, classes=list(LABELS), **{"alpha": 0.8} | options)
 
 
 def table(curves: dict) -> None:
