@@ -38,7 +38,7 @@ FEWEST_ERRORS = 5  # that a class or group should expect, or rows are not split
 COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are compared
 WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
 MIX = 1e-3  # of equal probabilities in the centers of balls, for `hold`: bounds the loss
-ROUND_OFF = 1e-9  # of products with a rate that are whole numbers
+ROUND_OFF = 1e-9  # of products with a rate that are whole numbers, and of widths that are 0
 ROWS_COMPARED = 5000  # so many rows tell what a promise costs
 NEARLY_ALL = 0.9  # sets this large, or intervals this wide, are nearly vacuous
 
@@ -339,7 +339,7 @@ class Wish:
             costs |= plain_sizes(plain_logits(some), some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
-        if costs.get("single") == 1:
+        if width <= ROUND_OFF:
             notes.append(
                 "the prediction alone is within the wish, so that sets are points: for intervals, "
                 f"wish for a smaller {self.name}"
