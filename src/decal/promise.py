@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.errors import InputError, listing
-from decal._base.numerics import Array, Mask
+from decal._base.numerics import Array, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_flag
 from decal.credal import SET_RULES
@@ -48,6 +48,10 @@ class Promise:
     costs : mapping
         What was found on these rows, by name: the mean number of classes kept, the mean width, the
         error of the plain prediction, and so on; empty if it was not asked for.
+    recalibration : tuple of float
+        What turns the logarithm of the model's prediction, fitted on some rows, into that of a
+        prediction fitted on all of them: a shift for every class, and a scale; or empty. Costs
+        choose actions by it, which are not promised.
     """
 
     kind: str
@@ -60,6 +64,7 @@ class Promise:
     confidence: float | None = None
     levels: Mapping[Any, float] = field(default_factory=dict, hash=False)
     costs: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
+    recalibration: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         for name in ("levels", "costs"):
@@ -110,6 +115,14 @@ class Promise:
 
     # Keeping it
 
+    def recalibrated(self, point: Array) -> Array:
+        """(n, K) predictions fitted on all rows, of those that the sets are around."""
+        if not self.recalibration:
+            return point
+        *shifts, scale = self.recalibration
+        with np.errstate(divide="ignore"):
+            return softmax(scale * np.log(point) + np.array(shifts))
+
     def alphas(self, groups: Any, rows: int) -> Array:
         """(n,) the alpha of every input, by (n,) groups that an alpha was chosen for."""
         if groups is None:
@@ -148,11 +161,13 @@ class Promise:
             "notes": list(self.notes),
             "levels": [[name, float(alpha)] for name, alpha in self.levels.items()],
             "costs": dict(self.costs),
+            "recalibration": list(self.recalibration),
         }
 
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Self:
         """From such values; ValueError if they are damaged."""
+        plain = {"recalibration": ()} | plain  # which older files do not hold
         if set(plain) != {f.name for f in fields(cls)}:
             raise ValueError(f"a promise must have its fields: got {sorted(plain)}")
         check_choice(plain["kind"], "kind", KINDS)
@@ -168,6 +183,7 @@ class Promise:
             "notes": tuple(str(note) for note in plain["notes"]),
             "levels": {_key(name): check_alpha(alpha) for name, alpha in plain["levels"]},
             "costs": {str(name): float(value) for name, value in plain["costs"].items()},
+            "recalibration": tuple(float(value) for value in plain["recalibration"]),
         }
         return cls(**plain | checked)
 

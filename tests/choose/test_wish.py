@@ -49,6 +49,24 @@ def test_a_wish_promises_by_rows_that_fitted_and_chose_nothing():
     assert (missed(narrower, labels).sum() + 1) / (len(rest) + 1) > 0.1
 
 
+@pytest.mark.parametrize("n", [60, 1000])
+def test_costs_choose_by_a_prediction_that_all_rows_fitted(n, tmp_path):
+    z, y = world(n + 200, confident=2.0)
+    (z, new), y = np.split(z, [n]), y[:n]
+    d = decal.decalibrate(z, y, miss=0.1)
+    whole = decal.decalibrate(z, y, alpha=1.0, directions="local", reference="auto")
+    p = whole.predict(new).point
+    assert np.abs(p - d.predict(new).point).max() > 0.01
+    np.testing.assert_allclose(d.promise.recalibrated(d.predict(new).point), p, atol=1e-12)
+    costs = np.random.default_rng(0).exponential(size=(3, 4))
+    kept = d.predict(new).decide("e_admissible", utility=-costs)
+    expected = np.where(kept, p @ costs.T, np.inf).argmin(axis=1)
+    assert d.report(new, costs=costs).action.tolist() == expected.tolist()
+    d.save(tmp_path / "d.npz")
+    again = decal.load(tmp_path / "d.npz").report(new, costs=costs)
+    assert again.action.tolist() == expected.tolist()
+
+
 def test_which_rows_are_which_depends_on_chance_and_never_on_labels():
     z, y = world(500)
     d = decal.decalibrate(z, y, alpha=0.9)

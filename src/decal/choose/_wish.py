@@ -205,7 +205,10 @@ class Wish:
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
         model = kind.fit(some if len(some) else rows, self._fixed)
         by = None if groups is None else groups[promised_by]
-        return self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
+        found = self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
+        assert found.promise is not None
+        found.promise = replace(found.promise, recalibration=self._recalibration(model, rows))
+        return found
 
     def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted on other rows, and promises by all of these."""
@@ -215,6 +218,22 @@ class Wish:
         wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
         choice = choose(model, rows, **wish)
         return self._kept(model, choice, rows, model.examples, groups)
+
+    def _recalibration(self, model: Decalibrator, rows: Rows) -> tuple[float, ...]:
+        """From a model that some rows fitted to the reference that all rows choose.
+
+        Empty if the settings leave none to choose, or centers of sets are mixtures.
+        """
+        name = self.settings.get("reference", "auto")
+        if self.name != "miss" or name == "model" or not isinstance(rows.logits, np.ndarray):
+            return ()
+        here, there = (
+            model.reference_model,
+            Kind(("local",), name).fit(rows, self._fixed).reference_model,
+        )
+        scale = there.scale / here.scale
+        found = np.append(there.center - scale * here.center, scale)
+        return tuple(found.tolist()) if np.isfinite(found).all() else ()
 
     @property
     def _fixed(self) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def run_demo(seed: int = 0, folder: Path = Path("decal-demo")) -> Demo:
     kept = credal.decide("e_admissible")
     index = {"text": test.texts, "true": np.array(test.classes)[test.labels]}
     names = {name: np.array(values, dtype=object) for name, values in index.items()}
-    report = replace(Report.of(credal, promise=str(model.promise)), index=names)
+    report = replace(Report.of(credal, promise=model.promise), index=names)
     demo = Demo(model, test, kept, report, _examples(credal, kept, test), folder)
     _write(demo)
     return demo

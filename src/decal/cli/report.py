@@ -82,7 +82,7 @@ def report(
     fitted = decal.Decalibrator.load(model)
     asked = Asked(fitted, alpha, reading)
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    told: dict[str, Any] = {"check": check, "promise": str(asked.promise or "")}
+    told: dict[str, Any] = {"check": check, "promise": asked.promise}
     if costs is not None:
         chosen = check_choice(rule or "e_admissible", "rule", ACTION_RULES)
         told |= {"costs": _costs(costs, layout), "rule": chosen}

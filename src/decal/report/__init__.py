@@ -22,6 +22,7 @@ from decal.io.formats import arrow, either
 from decal.io.whole_files import replacing
 from decal.io.writers import column_writer
 from decal.model import require_classes
+from decal.promise import Promise
 from decal.report._per_input import ACTION_RULES as ACTION_RULES
 from decal.report._per_input import as_names, cheapest, predicted, share_to_check
 from decal.report._printout import printed
@@ -81,9 +82,12 @@ class Report:
         check: Any = None,
         costs: Any = None,
         rule: str = "e_admissible",
-        promise: str = "",
+        promise: Promise | str | None = None,
     ) -> Self:
-        """The report of credal sets that have a point; parameters as for `report`."""
+        """The report of credal sets that have a point, and of what is promised of them.
+
+        Parameters as for `report`.
+        """
         best = predicted(credal)
         n, K = credal.shape
         index = credal.index or {ROW: np.arange(n)}
@@ -97,6 +101,8 @@ class Report:
             check = np.array([len(names) != 1 for names in possible], dtype=bool)
         elif check is not None:
             check = share_to_check(lower, check)
+        assert credal.point is not None
+        point = promise.recalibrated(credal.point) if isinstance(promise, Promise) else credal.point
         return cls(
             index=index,
             prediction=as_names(credal.classes, K)[best],
@@ -104,8 +110,8 @@ class Report:
             lower=lower,
             upper=credal.upper[np.arange(n), best],
             check=check,
-            action=None if costs is None else cheapest(credal, costs, rule),
-            promise=promise,
+            action=None if costs is None else cheapest(credal, point, costs, rule),
+            promise=str(promise or ""),
         )
 
     @classmethod
@@ -269,7 +275,8 @@ def report(
         from actions to mappings from classes to numbers. An array goes by position.
     rule : str
         How costs choose the action, see `CredalSet.decide`. Of several that are kept, as with
-        "e_admissible", the one of least expected cost at the point prediction; of ties, the first.
+        "e_admissible", the one of least expected cost at the point prediction, fitted on all rows
+        where sets were fitted on some of them; of ties, the first.
     options
         Others of its `predict`, such as alpha.
 
@@ -289,5 +296,4 @@ def report(
     require_classes(model, remedy)
     credal = model.predict(logits, ids=ids, **options)
     promise = getattr(model if options.get("alpha") is None else options["alpha"], "promise", None)
-    said = "" if promise is None else str(promise)
-    return Report.of(credal, check=check, costs=costs, rule=rule, promise=said)
+    return Report.of(credal, check=check, costs=costs, rule=rule, promise=promise)

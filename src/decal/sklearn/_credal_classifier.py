@@ -352,9 +352,7 @@ class CredalClassifier(HeldOutClassifier):
         Costs are matched by the names of classes: a class 7 is called "7".
         """
         sets = self.predict_credal(X, alpha, ids=ids, groups=groups)
-        promise = self._asked(alpha).promise
-        said = "" if promise is None else str(promise)
-        return Report.of(sets, check=check, costs=costs, promise=said)
+        return Report.of(sets, check=check, costs=costs, promise=self._asked(alpha).promise)
 
     def explore(self, X: Any, *, labels: Any = None, **options: Any) -> Any:
         """An interactive page about these predictions, see `decal.explorer.explore`.
