@@ -115,10 +115,10 @@ class Promise:
 
     # Keeping it
 
-    def recalibrated(self, point: Array) -> Array:
+    def recalibrated(self, point: Array | None) -> Array | None:
         """(n, K) predictions fitted on all rows, of those that the sets are around."""
-        if not self.recalibration:
-            return point
+        if not self.recalibration or point is None:
+            return None
         *shifts, scale = self.recalibration
         with np.errstate(divide="ignore"):
             return softmax(scale * np.log(point) + np.array(shifts))

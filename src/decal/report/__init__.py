@@ -101,8 +101,7 @@ class Report:
             check = np.array([len(names) != 1 for names in possible], dtype=bool)
         elif check is not None:
             check = share_to_check(lower, check)
-        assert credal.point is not None
-        point = promise.recalibrated(credal.point) if isinstance(promise, Promise) else credal.point
+        better = promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
         return cls(
             index=index,
             prediction=as_names(credal.classes, K)[best],
@@ -110,7 +109,7 @@ class Report:
             lower=lower,
             upper=credal.upper[np.arange(n), best],
             check=check,
-            action=None if costs is None else cheapest(credal, point, costs, rule),
+            action=None if costs is None else cheapest(credal, costs, rule, better),
             promise=str(promise or ""),
         )
 
@@ -275,8 +274,9 @@ def report(
         from actions to mappings from classes to numbers. An array goes by position.
     rule : str
         How costs choose the action, see `CredalSet.decide`. Of several that are kept, as with
-        "e_admissible", the one of least expected cost at the point prediction, fitted on all rows
-        where sets were fitted on some of them; of ties, the first.
+        "e_admissible", the one of least expected cost at the point prediction; of ties, the first.
+        A wish fits its sets on some of the labelled rows: there, the prediction that all rows fit
+        takes the place of the point, as one more plausible prediction.
     options
         Others of its `predict`, such as alpha.
 

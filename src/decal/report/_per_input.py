@@ -50,15 +50,21 @@ def share_to_check(lower: Array, share: Any) -> Mask:
     return marked
 
 
-def cheapest(credal: CredalSet, point: Array, costs: Any, rule: str) -> NDArray[Any]:
-    """(n,) the action that a rule takes; of those it keeps, the cheapest at the (n, K) point."""
+def cheapest(credal: CredalSet, costs: Any, rule: str, better: Array | None) -> NDArray[Any]:
+    """(n,) the action that a rule takes; of those it keeps, the cheapest at the point.
+
+    A (n, K) `better` prediction than the point, if there is one, counts as part of the set.
+    """
+    assert credal.point is not None
     table, names = check_utility(costs, credal.shape[1], credal.classes, "costs")
     actions = as_names(names and [str(name) for name in names], len(table))
     if check_choice(rule, "rule", ACTION_RULES) not in SET_RULES:
         return np.asarray(actions[credal.decide(rule, utility=-table)])
-    expected = point @ table.T
-    # Where the set holds the point, every such rule keeps whatever is best there: no game to solve.
-    outside = np.flatnonzero(~credal.contains(point, atol=0.0))
+    # Where the set holds a prediction, every such rule keeps whatever is best there.
+    if better is not None:
+        return np.asarray(actions[(better @ table.T).argmin(axis=1)])
+    expected = credal.point @ table.T
+    outside = np.flatnonzero(~credal.contains(credal.point, atol=0.0))
     if outside.size:
         kept = credal[outside].decide(rule, utility=-table)
         expected[outside] = np.where(kept, expected[outside], np.inf)
