@@ -101,6 +101,7 @@ def strip_data(
     place = np.argsort(order)
     filed = [alone > level for level in range(len(kept))]
     lower, upper = (np.stack(ends, axis=-1) for ends in zip(*ranges, strict=True))
+    truth = [None] * len(says) if labels is None else labels.tolist()
     data: dict[str, Any] = {
         "noun": noun,
         "promise": promise,
@@ -113,17 +114,9 @@ def strip_data(
                 "text": texts[row],
                 "meaning": "" if meanings is None else meanings[row],
                 "dot": int(place[row]),
-                **_example(
-                    says[row],
-                    first[row],
-                    lower[j],
-                    upper[j],
-                    classes,
-                    None if labels is None else labels[row],
-                    own,
-                ),  # fmt: skip
+                **_example(says[row], first[row], *ends, classes, truth[row], own),
             }
-            for j, row in enumerate(rows)
+            for row, *ends in zip(rows, lower, upper, strict=True)
         ],
     }
     if labels is None:
@@ -154,7 +147,7 @@ def _errors_by_confidence(p: Array, labels: Indices, filed: list[Mask]) -> list[
 
 
 def _compared(ours: Mask, theirs: Mask) -> str:
-    """Whether ours are fewer errors, or more, or a tie: by an exact sign test of those not shared."""
+    """Whether ours are fewer errors, more, or a tie by an exact sign test of those not shared."""
     only, others = int(np.sum(ours & ~theirs)), int(np.sum(theirs & ~ours))
     if only == others or binomtest(only, only + others).pvalue >= CHANCE:
         return "tie"
