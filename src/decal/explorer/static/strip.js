@@ -34,7 +34,8 @@ export function stripSentence(data, level) {
   const share = `${percent(filed / data.count)} filed alone`;
   if (!data.wrong) return [`${share}.`, "", ""];
   const wrong = (errors) => percent(errors[level] / filed, 1);
-  const how = { fewer: "", tie: ", too close to call", more: ": decal loses here" }[data.compared[level]];
+  const tie = data.wrong[level] === data.confidence[level] ? ", as good" : ", too close to call";
+  const how = { fewer: "", tie, more: ": decal loses here" }[data.compared[level]];
   const others = ` By confidence, as many: ${wrong(data.confidence)}${how}. By recalibrated confidence: ${wrong(data.recalibrated)}.`;
   return [`${share}, `, `${wrong(data.wrong)} wrong.`, others];
 }
