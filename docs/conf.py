@@ -70,6 +70,8 @@ pygments_dark_style = "github-dark"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_copy_source = html_show_sourcelink = False  # pages are read as they are rendered
 
 
 def write_pages(_):

@@ -114,9 +114,9 @@ def strip_data(
                 "text": texts[row],
                 "meaning": "" if meanings is None else meanings[row],
                 "dot": int(place[row]),
-                **_example(says[row], first[row], *ends, classes, truth[row], own),
+                **_example(says[row], first[row], low, high, classes, truth[row], own),
             }
-            for row, *ends in zip(rows, lower, upper, strict=True)
+            for row, low, high in zip(rows, lower, upper, strict=True)
         ],
     }
     if labels is None:
