@@ -86,7 +86,7 @@ def write_pages(_):
     snippets = (HERE / "explorer.md").read_text("utf-8").split("```python\n")
     with contextlib.chdir(HERE / "_static"), contextlib.redirect_stdout(None):
         exec(snippets[1].partition("```")[0], {})  # writes digits.html
-    landing.write(HERE / "_static")
+    landing.write(HERE / "_build")
 
 
 def without_guesses(_, doctree):

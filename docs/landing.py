@@ -108,6 +108,7 @@ def steps(model: decal.Decalibrator) -> str:
 def write(folder: Path) -> None:
     """Both pieces, which load nothing."""
     model = fitted()
+    folder.mkdir(exist_ok=True)
     data = json.dumps(language_strip(model), ensure_ascii=False, separators=(",", ":"))
     strip = STRIP.format(style=read_static("strip.css"), script=bundle("strip.js"), data=data)
     (folder / "landing_strip.html").write_text(strip, encoding="utf-8")
