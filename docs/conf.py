@@ -10,6 +10,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import commands  # noqa: E402
+import landing  # noqa: E402
 from docutils import nodes  # noqa: E402
 from pygments import lexer, token  # noqa: E402
 from sphinx import addnodes  # noqa: E402
@@ -69,13 +70,12 @@ pygments_dark_style = "github-dark"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_js_files = ["story_frame.js"]
+html_js_files = ["site.js"]
+html_copy_source = html_show_sourcelink = False  # pages are read as they are rendered
 
 
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
-    from decal.cli.demo import language_story
-
     GENERATED.mkdir(exist_ok=True)
     listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
     wanted = re.findall(r"^   (decal(?:_lab)?\.\S+)$", listed, re.MULTILINE)
@@ -86,8 +86,7 @@ def write_pages(_):
     snippets = (HERE / "explorer.md").read_text("utf-8").split("```python\n")
     with contextlib.chdir(HERE / "_static"), contextlib.redirect_stdout(None):
         exec(snippets[1].partition("```")[0], {})  # writes digits.html
-    told = language_story(link=("Ten minutes with decal", "../start.html"))
-    told.save(HERE / "_static" / "story.html")
+    landing.write(HERE / "_build")
 
 
 def without_guesses(_, doctree):

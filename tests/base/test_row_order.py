@@ -20,7 +20,7 @@ pytest.importorskip("matplotlib", reason="needs decal[plot]").use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
-from decal import explorer, plot  # noqa: E402
+from decal import plot  # noqa: E402
 from decal.choose import path, plausibility, triage  # noqa: E402
 from decal.evaluate import calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
@@ -66,10 +66,6 @@ class World:
     def hull(self):
         hull = decal.HullCredalSet(np.stack([P, P[:, ::-1]], axis=1), classes=NAMES)
         return hull.with_index(self.index)
-
-    def three_classes(self):
-        """What `explorer.story` takes."""
-        return decal.decalibrate(Z, Y, alpha=0.95, classes=NAMES, directions=("class",))
 
     def masses(self):
         z, none = np.log(P), np.zeros((N, K), dtype=int)
@@ -283,11 +279,6 @@ CASES = {
         lambda w, x: (
             decal.LabelShift().fit(Z, Y, classes=NAMES).observe(Z).explore(w.logits, labels=x)
         ),
-        "labels",
-    ),
-    "story": (lambda w, x: explorer.story(w.three_classes(), w.logits, labels=x), "labels"),
-    "story, texts": (
-        lambda w, x: explorer.story(w.three_classes(), w.logits, texts=x),
         "labels",
     ),
 }

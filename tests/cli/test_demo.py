@@ -16,7 +16,7 @@ pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
 import decal
-from decal.cli.demo import language_story, run_demo
+from decal.cli.demo import run_demo
 from decal.cli.terminal import output
 from decal.io import row_files
 from helpers.commands import refused, succeed
@@ -108,7 +108,7 @@ def test_texts_are_shown_by_rules(demo):
 def test_the_folder_holds_the_results(run, demo):
     folder = run[2] / demo.folder
     names = {path.name for path in folder.iterdir()}
-    assert names == {"model.npz", "test.csv", "report.html", "story.html", "explorer.html"}
+    assert names == {"model.npz", "test.csv", "report.html", "explorer.html"}
     model = decal.Decalibrator.load(folder / "model.npz")
     found = row_files.open_source(folder / "test.csv", classes=model.classes).all()
     np.testing.assert_array_equal(found.labels, demo.test.labels)
@@ -116,7 +116,6 @@ def test_the_folder_holds_the_results(run, demo):
     assert model.promise == demo.model.promise
     pages = {name: (folder / name).read_text(encoding="utf-8") for name in names if "html" in name}
     assert "Which language is this?" in pages["explorer.html"]
-    assert "Which language is it?" in pages["story.html"]
     assert "Hubungan satu-ke-satu" in pages["report.html"]
 
 
@@ -130,8 +129,8 @@ def test_the_seed_draws_the_texts(demo):
 
 def test_it_reads_in_thirty_seconds(demo, printed):
     assert len(printed.splitlines()) < 45
-    story, _ = printed.split("Results are in my demo.")
-    assert all(len(line.rstrip()) <= 80 for line in story.splitlines())
+    told, _ = printed.split("Results are in my demo.")
+    assert all(len(line.rstrip()) <= 80 for line in told.splitlines())
     said = " ".join(printed.split())
     assert " ".join(demo.model.promise.lines()).replace("per='class'", "--per class") in said
     for row in demo.shown.values():
@@ -200,35 +199,3 @@ def test_a_text_of_ones_own_is_reported(monkeypatch):
     said = " ".join(result.stdout.split())
     assert f"{texts[1]}: these 20 languages have 20% of the network's probability." in said
     assert f"{texts[0]}: these" not in said
-
-
-# The story on the first page: three close languages
-
-
-def test_the_texts_are_those_of_the_three_languages():
-    header, arrays = (told := language_story().payload).header, told.arrays
-    test = decal.datasets.languages("test")
-    three = test[
-        np.isin(
-            test.labels, [test.classes.index(name) for name in ("Danish", "Norwegian", "Swedish")]
-        )
-    ]
-    assert header["inputs"]["texts"] == list(three.texts)
-    assert header["inputs"]["names"] == list(three.meanings)
-    names = header["models"][0]["classes"]
-    assert [names[k] for k in arrays["labels"]] == [three.classes[k] for k in three.labels]
-
-
-def test_it_tells_of_a_sentence_that_the_model_gets_wrong_and_the_set_catches():
-    told = language_story().payload
-    first = told.header["story"]["input"]
-    point, label = told.arrays["0/point"][first], told.arrays["labels"][first]
-    assert told.header["inputs"]["texts"][first].endswith(".")
-    assert point.argmax() != label
-    assert told.arrays["0/hit"][0, first]
-    assert told.arrays["0/size/e_admissible"][0, first] == 2
-
-
-def test_it_is_one_small_file(tmp_path):
-    language_story(link=("Explore", "explorer.html")).save(tmp_path / "story.html")
-    assert 50_000 < (tmp_path / "story.html").stat().st_size < 160_000

@@ -24,7 +24,6 @@ from decal.cli.options import option
 from decal.cli.terminal import in_options, messages, output
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
-from decal.explorer import Story, story, telling_row
 from decal.io.writers import write_columns
 from decal.report import Report
 
@@ -35,8 +34,6 @@ DEMO_EXAMPLES = """[bold]Examples[/]
 
 MISS = 0.1
 """The share of languages that may be missed."""
-
-RELATIVES = ("Danish", "Norwegian", "Swedish")
 
 
 def demo(
@@ -135,7 +132,6 @@ def _write(demo: Demo) -> None:
     logits = dict(zip(test.classes, test.logits.T, strict=True))
     write_columns(folder / "test.csv", {**columns, **logits})
     demo.report.save(folder / "report.html")
-    language_story(link=("Explore all texts", "explorer.html")).save(folder / "story.html")
     page = demo.model.explore(
         test.logits,
         labels=test.labels,
@@ -144,40 +140,6 @@ def _write(demo: Demo) -> None:
         title="Which language is this?",
     )
     page.save(folder / "explorer.html")
-
-
-# The story on the first page of the documentation
-
-
-def language_story(*, link: tuple[str, str] | None = None) -> Story:
-    """Texts in Danish, Norwegian and Swedish, given that they are in one of the three.
-
-    The text told about first is a whole sentence, as its last character shows, and among these the
-    one that `decal.explorer.story` would choose.
-    """
-    fit, new = _among(datasets.languages("fit")), _among(datasets.languages("test"))
-    best = decal.Decalibrator(0.95, reference="best")
-    model = best.fit(fit.logits, fit.labels, classes=RELATIVES)
-    sentences = np.flatnonzero([text.endswith(".") for text in new.texts])
-    first = telling_row(model.predict(new.logits[sentences]), new.labels[sentences])
-    return story(
-        model,
-        new.logits,
-        labels=new.labels,
-        texts=new.texts,
-        names=new.meanings,
-        row=int(sentences[first]),
-        title="Which language is it?",
-        link=link,
-    )
-
-
-def _among(texts: datasets.LanguageSet) -> datasets.LanguageSet:
-    """The texts in one of the three languages, with their logits given that."""
-    columns = [texts.classes.index(name) for name in RELATIVES]
-    some = texts[np.isin(texts.labels, columns)]
-    labels, logits = np.searchsorted(columns, some.labels), some.logits[:, columns]
-    return datasets.LanguageSet(some.texts, some.meanings, logits, labels, RELATIVES)
 
 
 # What is printed
@@ -218,7 +180,7 @@ def _print_demo(demo: Demo) -> None:
     shown = replace(demo.report, promise="")[list(demo.shown.values())]
     _print(repr(shown), soft_wrap=True)
     output.print("\nOpen in a browser:", style="bold")
-    for name in ("report.html", "story.html", "explorer.html"):
+    for name in ("report.html", "explorer.html"):
         _print_line(str(demo.folder / name))
     output.print(f"Results are in {demo.folder}. Try next:", style="bold", highlight=False)
     for command in next_commands(demo.folder):

@@ -35,7 +35,6 @@ from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_groups, open_media, rows_of_groups
 from decal.explorer._page import OfflinePage, style, widget_script
 from decal.explorer._payload import Payload, Side, collect, fold_columns
-from decal.explorer._story import Story, story, telling_row
 from decal.model import predict_rows, read_inputs, require_classes
 from decal.rows import Rows
 from decal.shift import LabelShift, p_text
@@ -43,12 +42,9 @@ from decal.shift import LabelShift, p_text
 __all__ = [
     "Exploration",
     "Payload",
-    "Story",
     "explore",
     "explore_credal",
     "explore_shift",
-    "story",
-    "telling_row",
 ]
 
 TITLE = "Credal predictions"

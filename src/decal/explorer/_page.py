@@ -26,7 +26,7 @@ from decal.explorer._server import serve
 from decal.io.whole_files import replacing
 
 # The sheets of each page, by the module that draws it.
-STYLES = {"main.js": ("style.css",), "story.js": ("style.css", "story.css")}
+STYLES = {"main.js": ("style.css",)}
 IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)

@@ -164,7 +164,6 @@ export function decode(bytes) {
     need(!inputs[kind] || inputs[kind].length === n, `There must be as many ${kind} as inputs.`);
   return {
     title: String(header.title),
-    story: header.story ? readStory(header.story, read) : null,
     alphas,
     start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
     opened: String(header.opened ?? ""),
@@ -211,11 +210,4 @@ function readPictures(images, index, read, n) {
   need(columns > 0 && per > 0 && cells.length * per >= n, "There must be as many pictures as inputs.");
   const files = cells.map((_, at) => read(`sheet/${at}`, index[`sheet/${at}`]?.shape ?? []));
   return { kind, cells, columns, per, files, sizes: read("picture_sizes", [n, 2]) };
-}
-
-/** What the story adds: the likelihood gained along each class's shift, the levels of its cut, where it begins. */
-function readStory(story, read) {
-  const { alphas, shifts } = story;
-  need(Array.isArray(alphas) && alphas.length > 1 && shifts?.length === 3, "The story is described incompletely.");
-  return { ...story, gains: read("gains", [shifts[2], 3]) };
 }
