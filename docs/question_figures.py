@@ -113,7 +113,9 @@ def person(ax: Axes, ink: Ink, narrow: bool) -> None:
 
 def decisions(ax: Axes, ink: Ink, narrow: bool) -> None:
     """What actions may cost, of a text that can be filed and of one that cannot."""
-    credal = promised().predict(NEW.logits)
+    model = promised()
+    credal = model.predict(NEW.logits)
+    best = model.promise.recalibrated(credal.point)
     shown = [
         (770, ["file as Polish", "ask"]),
         (126, ["file as Spanish", "file as Galician", "ask"]),
@@ -123,9 +125,10 @@ def decisions(ax: Axes, ink: Ink, narrow: bool) -> None:
         if name != "ask":
             k = CLASSES.index(name.removeprefix("file as "))
             low, high = 1 - credal.upper[row, k], 1 - credal.lower[row, k]
-            point = 1 - credal.point[row, k]
-        taken = name == {770: "file as Polish", 126: "ask"}[row]
-        colour = ink.models[0] if taken else ink.muted
+            point = 1 - best[row, k]
+        surest = best[row].argmax()
+        taken = f"file as {CLASSES[surest]}" if best[row, surest] > 0.8 else "ask"
+        colour = ink.models[0] if name == taken else ink.muted
         ax.plot([low, high], [y, y], lw=9, color=ink.tint(colour), solid_capstyle="butt")
         ax.plot(point, y, "o", ms=7, color=colour)
         words = f"{low:.2f} to {high:.2f}" if high > low else f"{low:.2f}"
