@@ -6,7 +6,7 @@ Rows are cut in two at random, again and again. One half goes to `triage`, the o
 new.
 `areas`: the area under the risk-coverage curve of new rows, for every score. `promises`: what was
 asked for, and what happened. Needs scikit-learn, and DECAL_DATA for all but two sets. With --tables
-the tables of docs/triage.md are written into a folder.
+the tables of docs/evidence_promises.md are written into a folder.
 """
 
 from __future__ import annotations

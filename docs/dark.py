@@ -11,9 +11,6 @@ from pathlib import Path
 
 STATIC = Path(__file__).parent / "_static"
 DRAWN_ON_WHITE = (
-    "measure_*.svg",  # docs/figures.py
-    "decide_*.svg",
-    "hull*.svg",
     "coupled*.svg",  # docs/coupled_figure.py
     "scale*.svg",  # benchmarks/scale.py
 )

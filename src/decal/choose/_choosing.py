@@ -81,7 +81,7 @@ def choose(
 
     Guarantees need rows that neither trained nor fitted the model, exchangeable with the new ones,
     and a wish fixed beforehand. They are averages over new inputs and over the draw of these rows,
-    not about one input, class or group unless asked for. Proofs: docs/guarantee.md, docs/alpha.md.
+    not about one input, class or group unless asked for. Proofs: docs/evidence_promises.md.
 
     Parameters
     ----------

@@ -306,7 +306,8 @@ def triage(
     `slip_rate` : a new row is kept and wrong with at most this probability.
 
     Promises hold whatever the model and the score, if labelled rows and new ones are independent
-    draws alike, and neither the classifier nor `model` was fitted on them: docs/triage.md.
+    draws alike, and neither the classifier nor `model` was fitted on them. Proofs:
+    docs/evidence_promises.md.
 
     Parameters
     ----------

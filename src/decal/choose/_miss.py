@@ -1,7 +1,7 @@
 """A miss rate of labels: one alpha for all rows, each group of inputs, every class or label.
 
-A miss is a true label outside the decision set of its credal set. Why the promise holds is told on
-docs/guarantee.md; within a class, this is label-conditional (Mondrian) conformal prediction (Vovk,
+A miss is a true label outside the decision set of its credal set. docs/evidence_promises.md proves
+the promise; within a class, this is label-conditional (Mondrian) conformal prediction (Vovk,
 Gammerman and Shafer, 2005, section 4.5).
 """
 

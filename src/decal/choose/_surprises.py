@@ -8,10 +8,10 @@ Let c be the center of the ball of an input, and l_k = -log c_k the loss of clas
            1 / m  else: m is the largest share of y in a mixture of two classes, y and one of
                   loss a, whose divergence from c is at most the budget b, or a if that is larger.
 
-For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1 (docs/alpha.md has the proof).
-So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over inputs. The weights
-fall with b, since m grows with it; they grow with l_y, and with a up to a = b. All of this holds
-with budgets b h and thresholds s h for a factor h that depends on the input.
+For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1 (docs/evidence_promises.md
+has the proof). So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over
+inputs. The weights fall with b, since m grows with it; they grow with l_y, and with a up to a = b.
+All of this holds with budgets b h and thresholds s h for a factor h that depends on the input.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From scores and errors of labelled rows to a threshold: rows that reach it are handed over.
 
 Every function here takes a score that was fixed without looking at these rows. What each promises
-for new rows is said, and proved, in docs/triage.md. A row is kept if its score is *below* the
+for new rows is proved in docs/evidence_promises.md. A row is kept if its score is *below* the
 threshold: inf keeps all rows, -inf none. An infinite score counts as the greatest finite number.
 """
 
@@ -127,7 +127,7 @@ def kept_of_batch(scores: Array, slips: Array, rows: int, rate: float) -> Mask:
     """(m,) which rows of a batch to keep, so that on average at most `rate` of them are wrong.
 
     `slips` are the scores of those of so many labelled rows that are wrong. Conformal selection
-    (Jin and Candes, 2023), see docs/triage.md.
+    (Jin and Candes, 2023), see docs/evidence_promises.md.
     """
     m = len(scores)
     p_values = (1 + np.searchsorted(np.sort(slips), scores, side="right")) / (rows + 1)

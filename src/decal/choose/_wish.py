@@ -121,7 +121,7 @@ def decalibrate(
     rows choose alpha. Fewer than 100 rows, or classes or groups of too few, are not split: local
     sets around the model as it is need no labels, and all rows choose alpha. `width` takes local
     sets around the automatic reference, and all rows for both. The guarantee needs rows that are
-    exchangeable with new inputs. Proofs and measurements: docs/guarantee.md.
+    exchangeable with new inputs. Proofs and measurements: docs/evidence_promises.md.
 
     Examples
     --------
