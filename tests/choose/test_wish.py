@@ -61,6 +61,10 @@ def test_costs_choose_by_a_prediction_that_all_rows_fitted(n, tmp_path):
     costs = np.random.default_rng(0).exponential(size=(3, 4))
     expected = (p @ costs.T).argmin(axis=1)
     assert d.report(new, costs=costs).action.tolist() == expected.tolist()
+    # A person checks where that prediction is least sure of the predicted class.
+    sure = p[np.arange(200), d.predict(new).point.argmax(axis=1)]
+    marked = np.flatnonzero(d.report(new, check=0.2).check)
+    assert sorted(marked) == sorted(np.argsort(sure)[:40])
     d.save(tmp_path / "d.npz")
     again = decal.load(tmp_path / "d.npz").report(new, costs=costs)
     assert again.action.tolist() == expected.tolist()

@@ -100,7 +100,7 @@ class Report:
         if check is True:
             check = np.array([len(names) != 1 for names in possible], dtype=bool)
         elif check is not None:
-            check = share_to_check(lower, check)
+            check = share_to_check(assurance(credal, promise), check)
         better = promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
         return cls(
             index=index,
@@ -216,6 +216,13 @@ class Report:
         return in_notebook(self)
 
 
+def assurance(credal: CredalSet, promise: Any) -> Array:
+    """(n,) how sure the prediction is: its probability fitted on all rows, or its lower one."""
+    better = promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
+    found: Array = credal.lower if better is None else better
+    return found[np.arange(len(credal)), predicted(credal)]
+
+
 def titled(rows: int, marked: int | None) -> str:
     """So many inputs, of which so many are to be checked."""
     said = f"{rows:,} {'input' if rows == 1 else 'inputs'}"
@@ -236,8 +243,8 @@ def in_parts(
     """
     marked, rows = None, 0
     if check is not None:
-        lower = [credal.lower[np.arange(len(credal)), predicted(credal)] for credal in sets()]
-        marked = share_to_check(np.concatenate(lower), check)
+        found = [assurance(credal, options.get("promise")) for credal in sets()]
+        marked = share_to_check(np.concatenate(found), check)
     for credal in sets():
         part = Report.of(credal, **options)
         here = np.arange(rows, rows + len(part))
@@ -266,8 +273,9 @@ def report(
         As for its `predict`.
     check : float or True, optional
         The share of the inputs, above 0 and at most 1, that a person should see, rounded up to
-        whole inputs: those whose predicted class has the smallest lower probability; of ties, the
-        first. True for all inputs that do not have exactly one possible class.
+        whole inputs: those whose predicted class has the smallest lower probability or, where a
+        wish has fitted a prediction on all rows, the smallest probability there, which finds more
+        errors; of ties, the first. True for all inputs that do not have exactly one possible class.
     costs : frame or mapping, optional
         What each action costs in each class, both matched by name. A frame has a column for each
         class; its rows are named by a column "action", or by the index of pandas. A mapping goes
