@@ -1,31 +1,33 @@
-"""Draws the pictures of docs/theory.md, light and dark: python docs/theory_figures.py
+"""Draws the pictures of docs/method.md and docs/kinds.md: python docs/method_figures.py
 
 All are of one example: a logistic regression on every third pixel of scikit-learn's handwritten
 threes, fives and eights, decalibrated on 126 others, ten of which are eights; and one three that it
 takes for an eight.
 """
 
+import textwrap
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from coupled_figure import boundary
 from figures import polygon
-from local_figure import DIGITS, border, examples, outline, plane
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from pictures import NARROW_INCHES
-from scipy.special import softmax
+from scipy.special import logsumexp, rel_entr, softmax
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
 
 import decal
 from decal.coupled import CoupledDecalibrator
 from decal.plot.style import Ink, ink_on, probability_axis
 
-STATIC = Path(__file__).parent / "_static" / "theory"
+STATIC = Path(__file__).parent / "_static" / "method"
 THEMES = {"light": "white", "dark": "#131416"}
+DIGITS = (3, 5, 8)
 ALPHA = 0.98
 EIGHTS, SHOWN = 10, 98
 """Eights among the labelled examples; and the input, among those that are not."""
@@ -58,6 +60,65 @@ class Example:
     def moved(self, k: int, shifts: np.ndarray) -> np.ndarray:
         """(T, 3) predictions for the input after adding each shift to the logit of class k."""
         return softmax(self.query + shifts[:, None] * np.eye(3)[k], axis=1)
+
+
+def examples() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Handwritten threes, fives and eights unknown to the classifier: images, logits, labels."""
+    X, y = load_digits(return_X_y=True)
+    kept = np.isin(y, DIGITS)
+    X, y = X[kept] / 16, np.searchsorted(DIGITS, y[kept])
+    order = np.random.default_rng(0).permutation(len(X))
+    images, y = X[order], y[order]
+    X = images[:, ::3]  # every third pixel: some digits stay unclear
+    model = LogisticRegression(C=1.0, max_iter=5000).fit(X[:200], y[:200])
+    return images[200:].reshape(-1, 8, 8), model.decision_function(X[200:]), y[200:]
+
+
+def border(center: np.ndarray, budget: float) -> np.ndarray:
+    """(361, 3) the border of the ball, by bisection along rays from its center."""
+    angle = np.linspace(0, 2 * np.pi, 361)
+    across, up = np.array([1, -1, 0]) / np.sqrt(2), np.array([-1, -1, 2]) / np.sqrt(6)
+    rays = np.cos(angle)[:, None] * across + np.sin(angle)[:, None] * up
+    with np.errstate(divide="ignore"):
+        edge = np.where(rays < 0, -center / rays, np.inf).min(axis=1)
+    near, far = np.zeros(len(rays)), edge
+    for _ in range(60):
+        middle = (near + far) / 2
+        q = np.maximum(center + middle[:, None] * rays, 0)
+        inside = rel_entr(q, center).sum(axis=1) <= budget
+        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+    return center + near[:, None] * rays
+
+
+def boundary(
+    logits: np.ndarray, labels: np.ndarray, center: np.ndarray, alpha: float
+) -> np.ndarray:
+    """(720, 3) the boundary of the plausible shifts, by bisection along rays."""
+    angle = np.linspace(0, 2 * np.pi, 720)
+    rays = np.stack([0 * angle, np.cos(angle), np.sin(angle)], axis=1)
+
+    def lost(shift: np.ndarray) -> np.ndarray:
+        moved = logits + shift[:, None, :]
+        rows = moved[:, np.arange(len(labels)), labels] - logsumexp(moved, axis=2)
+        return -rows.sum(axis=1)
+
+    level = lost(center[None])[0] - len(labels) * np.log(alpha)
+    near, far = np.zeros(len(rays)), np.full(len(rays), 20.0)
+    for _ in range(50):
+        middle = (near + far) / 2
+        inside = lost(center + middle[:, None] * rays) <= level
+        near, far = np.where(inside, middle, near), np.where(inside, far, middle)
+    return center + near[:, None] * rays
+
+
+def plane(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where distributions lie in the triangle: class 0 left, 1 right, 2 on top."""
+    return p[..., 1] + p[..., 2] / 2, p[..., 2] * np.sqrt(3) / 2
+
+
+def outline(axes: Axes, corners: np.ndarray, **style: object) -> None:
+    """A closed polygon."""
+    axes.plot(*plane(np.concatenate([corners, corners[:1]])), **style)
 
 
 def likelihood(example: Example, ink: Ink, narrow: bool) -> Figure:
@@ -102,6 +163,8 @@ def likelihood(example: Example, ink: Ink, narrow: bool) -> Figure:
     _bare(below, ink)
     ax.tick_params(axis="x", length=0)
     below.tick_params(axis="y", length=0)
+    low, high = shifts.lower[2], shifts.upper[2]
+    _title(figure, f"Labels let 8 fall by {-low:.1f}, but rise by only {high:.1f}", narrow)
     return figure
 
 
@@ -136,6 +199,7 @@ def intervals(example: Example, ink: Ink, narrow: bool) -> Figure:
     _bare(curve, ink)
 
     _bars(bars, [(None, credal)], ink)
+    _title(figure, f"So 8 has a probability of {ends[0]:.2f} to {ends[1]:.2f} here", narrow)
     return figure
 
 
@@ -166,6 +230,7 @@ def own_and_joint(example: Example, ink: Ink, narrow: bool) -> Figure:
     curves.set(xlabel="shift of one class’s logit", ylabel=f"probability of {DIGITS[j]}")
     _bare(curves, ink)
     _bars(bars, [("own", own), ("joint", joint)], ink)
+    _title(figure, "Lowering 8 raises 3 further than any shift of 3", narrow)
     return figure
 
 
@@ -182,7 +247,7 @@ def sets(example: Example, ink: Ink, narrow: bool) -> Figure:
     for axes, credal, title in zip(
         panels,
         (alone, together, local),
-        ("one class at a time", "all classes at once", "anything nearby"),
+        ("class shifts", "coupled: all at once", "local: anything nearby"),
         strict=True,
     ):
         outline(axes, np.eye(3), color=ink.muted, lw=0.8)
@@ -203,6 +268,7 @@ def sets(example: Example, ink: Ink, narrow: bool) -> Figure:
         outline(axes, polygon(alone.lower[0], alone.upper[0]), **muted)
     for axes, p in zip(panels, (alone.point, together.point, local.point), strict=True):
         axes.plot(*plane(p[0]), **_ring(ink))
+    _title(figure, "Three kinds of sets around one prediction", narrow)
     return figure
 
 
@@ -213,6 +279,12 @@ def _panels(narrow: bool, *sizes: float, height: float = 2.9) -> tuple[Figure, n
         return plt.subplots(len(sizes), 1, figsize=size, height_ratios=sizes, layout="constrained")
     size = (WIDTH, height)
     return plt.subplots(1, len(sizes), figsize=size, width_ratios=sizes, layout="constrained")
+
+
+def _title(figure: Figure, text: str, narrow: bool) -> None:
+    """What the picture shows, at the upper left."""
+    text = textwrap.fill(text, 40 if narrow else 80)
+    figure.suptitle(text, x=0.01, ha="left", fontsize=10, fontweight="bold")
 
 
 def _ring(ink: Ink) -> dict[str, object]:
