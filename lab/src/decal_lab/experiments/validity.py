@@ -518,7 +518,8 @@ def draw(means: Means, deltas: Sequence[float], *, narrow: bool = False) -> Any:
         asked = [[row for row in of_data if row] for of_data in zip(*rows, strict=True)]
         if not all(asked):
             continue
-        x, look = nominal + 0.009 * (i - 1), {"color": on_page(colour)}
+        x = nominal + 0.009 * (i - 1)
+        look: dict[str, Any] = {"color": on_page(colour)}
         for ax, what in zip(axes, (coverage, _efficiency), strict=True):
             values = [np.quantile([what(row) for row in each], QUANTILES) for each in asked]
             least, low, middle, high, most = np.transpose(values)

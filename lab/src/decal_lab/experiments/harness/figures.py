@@ -29,7 +29,7 @@ ROOM_ABOVE = 0.1
 GREY = "#8a8a8a"
 """Of what other marks are compared with: readable on light and on dark."""
 
-HEADLINE = {"fontsize": 10, "fontweight": "bold"}
+HEADLINE: dict[str, Any] = {"fontsize": 10, "fontweight": "bold"}
 LETTERS, LETTERS_IF_NARROW = 78, 44
 """In a line of a headline."""
 
@@ -185,7 +185,7 @@ def tradeoff(
             few.append(name)
             ax.plot(efficiency, coverage, color=GREY, marker=styles[name][0], ls="", ms=5)
         else:
-            look = {"color": on_page(styles[name][1]), "lw": 2}
+            look: dict[str, Any] = {"color": on_page(styles[name][1]), "lw": 2}
             order = np.argsort(efficiency)
             ax.plot(np.asarray(efficiency)[order], np.asarray(coverage)[order], **look)
             handles.append(Line2D([], [], label=name, **look))
