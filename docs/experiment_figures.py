@@ -1,9 +1,9 @@
 """Draws figures of experiments: python docs/experiment_figures.py
 
-From rows of full runs of `decal reproduce`, which take from minutes to hours; a new look of the
-figures should not. The rows, means over seeds, were read back from the figures of those runs and
-rounded to three or four digits. Those of time, one_against_ten and auroc agree with the tables of
-those runs in every cell; those of tradeoff and curves with new runs.
+From rows of full runs of `decal reproduce` and examples/llm_nli.py, which take from minutes to
+hours; a new look of the figures should not. The rows, means over seeds, were read back from the
+figures of those runs and rounded to three or four digits. Those of time, one_against_ten, auroc and
+nli agree with the tables of those runs in every cell; those of tradeoff and curves with new runs.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,6 +21,8 @@ from decal_lab.experiments.harness import curves, figures, score_tables
 
 STATIC = Path(__file__).parent / "_static"
 Row = dict[str, str]
+ASKED = "A small language model holds about as much as label frequencies"
+ASKED_STYLES = ("", "#0072B2"), ("", "#D55E00"), ("", figures.GREY)
 
 
 def rows(name: str, by: str) -> dict[str, list[Row]]:
@@ -108,6 +110,16 @@ def scores(narrow: bool) -> Any:
     return tables.draw(narrow=narrow)
 
 
+def asked(narrow: bool) -> Any:
+    """A language model asked for labels, a fine-tuned one, and none."""
+    styles = dict(zip(rows("llm/nli", "model"), ASKED_STYLES, strict=True))
+    points = {
+        model: (np.zeros(len(found)), *numbers(found, "coverage", "efficiency"))
+        for model, found in rows("llm/nli", "model").items()
+    }
+    return figures.tradeoff(points, styles, ASKED, narrow=narrow)
+
+
 def drawings() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names of files, and what draws them."""
     for name, draw in {
@@ -117,6 +129,7 @@ def drawings() -> Iterator[tuple[str, Callable[[], Any]]]:
         "local/one_against_ten": one_against_ten,
         "local/validity": guaranteed,
         "scores/auroc": scores,
+        "llm/nli": asked,
     }.items():
         yield name, partial(draw, narrow=False)
         yield f"{name}_narrow", partial(draw, narrow=True)
