@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from figures import polygon
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -109,6 +108,27 @@ def boundary(
         inside = lost(center + middle[:, None] * rays) <= level
         near, far = np.where(inside, middle, near), np.where(inside, far, middle)
     return center + near[:, None] * rays
+
+
+def clip(corners: np.ndarray, normal: np.ndarray, level: float) -> np.ndarray:
+    """The part of a convex polygon where normal · p >= level (Sutherland and Hodgman)."""
+    kept: list[np.ndarray] = []
+    height = corners @ normal - level
+    for i in range(len(corners)):
+        p, q, a, b = corners[i - 1], corners[i], height[i - 1], height[i]
+        if a * b < 0:
+            kept.append(p + (q - p) * a / (a - b))
+        if b >= 0:
+            kept.append(q)
+    return np.array(kept)
+
+
+def polygon(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Corners of a box of three classes: the simplex, clipped by its six bounds."""
+    corners = np.eye(3)
+    for axis, low, high in zip(np.eye(3), lower, upper, strict=True):
+        corners = clip(clip(corners, axis, low), -axis, -high)
+    return corners
 
 
 def plane(p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
