@@ -10,10 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "_static"
-DRAWN_ON_WHITE = (
-    "coupled*.svg",  # docs/coupled_figure.py
-    "scale*.svg",  # benchmarks/scale.py
-)
+DRAWN_ON_WHITE = ("scale*.svg",)  # benchmarks/scale.py
 TEXT = "#e3e4e6"
 COUNTERPARTS = {
     "#ffffff": "#131416",  # the background of the theme's dark pages

@@ -1,9 +1,9 @@
 """Draws figures of experiments: python docs/experiment_figures.py
 
-From rows of full runs of `decal reproduce`, which take from minutes to hours; a new look of the
-figures should not. The rows, means over seeds, were read back from the figures of those runs and
-rounded to three or four digits. Those of time, one_against_ten and auroc agree with the tables of
-the pages in every cell; those of tradeoff, chaosnli, curves and together with new runs.
+From rows of full runs of `decal reproduce` and examples/llm_nli.py, which take from minutes to
+hours; a new look of the figures should not. The rows, means over seeds, were read back from the
+figures of those runs and rounded to three or four digits. Those of time, one_against_ten, auroc and
+nli agree with the tables of those runs in every cell; those of tradeoff and curves with new runs.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from decal_lab.experiments import local_against_wrapper, networks_together, validity
+from decal_lab.experiments import local_against_wrapper, local_sets, validity
 from decal_lab.experiments.comparison import fashion_figures
 from decal_lab.experiments.comparison.plan import STYLES
 from decal_lab.experiments.harness import curves, figures, score_tables
 
 STATIC = Path(__file__).parent / "_static"
 Row = dict[str, str]
+ASKED = "A small language model holds about as much as label frequencies"
+ASKED_STYLES = ("", "#0072B2"), ("", "#D55E00"), ("", figures.GREY)
 
 
 def rows(name: str, by: str) -> dict[str, list[Row]]:
@@ -37,27 +39,19 @@ def numbers(found: list[Row], *columns: str) -> np.ndarray:
     return np.array([[float(row[column] or 0) for row in found] for column in columns])
 
 
-def tradeoff(name: str) -> Any:
+def tradeoff(narrow: bool) -> Any:
     """Coverage against efficiency of every method."""
-    methods = rows(name, "method").items()
+    methods = rows("comparison/tradeoff", "method").items()
     points = {m: tuple(numbers(found, "alpha", "coverage", "efficiency")) for m, found in methods}
-    return figures.tradeoff(points, STYLES)
+    return figures.tradeoff(points, STYLES, fashion_figures.HELD, narrow=narrow)
 
 
 def time(narrow: bool) -> Any:
-    """AUROC against seconds."""
+    """AUROC and seconds."""
     columns = "seconds", "auroc", "standard_deviation"
     methods = rows("comparison/time", "method").items()
     points = {method: tuple(numbers(found, *columns).tolist()) for method, found in methods}
     return fashion_figures.draw_time({"auroc_mnist": points}, narrow=narrow)
-
-
-def together() -> Any:
-    """One network against six."""
-    methods = rows("comparison/together", "method")
-    efficiency, covered = numbers(methods.pop(networks_together.ENSEMBLING), "efficiency", "mean")
-    bands = {m: numbers(found, "least", "mean", "largest") for m, found in methods.items()}
-    return networks_together.draw(efficiency, covered, bands)
 
 
 def local_curves(narrow: bool) -> Any:
@@ -65,11 +59,12 @@ def local_curves(narrow: bool) -> Any:
     panels = []
     for title, found in rows("local/curves", "data").items():
         lines = {}
-        for method in local_against_wrapper.STYLES:
+        for method in local_against_wrapper.FEW_STYLES:
             own = numbers([r for r in found if r["method"] == method], "coverage", "efficiency")
             lines[method] = curves.Curve(np.zeros(len(own[0])), *own)
         panels.append(curves.Panel(title, lines))
-    return curves.draw({"": panels}, local_against_wrapper.STYLES, narrow=narrow)
+    styles = local_against_wrapper.FEW_STYLES
+    return curves.draw({"": panels}, styles, local_sets.HELD, narrow=narrow)
 
 
 def one_against_ten(narrow: bool) -> Any:
@@ -115,17 +110,26 @@ def scores(narrow: bool) -> Any:
     return tables.draw(narrow=narrow)
 
 
+def asked(narrow: bool) -> Any:
+    """A language model asked for labels, a fine-tuned one, and none."""
+    styles = dict(zip(rows("llm/nli", "model"), ASKED_STYLES, strict=True))
+    points = {
+        model: (np.zeros(len(found)), *numbers(found, "coverage", "efficiency"))
+        for model, found in rows("llm/nli", "model").items()
+    }
+    return figures.tradeoff(points, styles, ASKED, narrow=narrow)
+
+
 def drawings() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Names of files, and what draws them."""
-    yield "comparison/tradeoff", partial(tradeoff, "comparison/tradeoff")
-    yield "comparison/chaosnli", partial(tradeoff, "comparison/chaosnli")
-    yield "comparison/together", together
     for name, draw in {
+        "comparison/tradeoff": tradeoff,
         "comparison/time": time,
         "local/curves": local_curves,
         "local/one_against_ten": one_against_ten,
         "local/validity": guaranteed,
         "scores/auroc": scores,
+        "llm/nli": asked,
     }.items():
         yield name, partial(draw, narrow=False)
         yield f"{name}_narrow", partial(draw, narrow=True)

@@ -77,11 +77,11 @@ def test_dots_are_the_means_and_bars_the_wrapper():
         "DenseNet-BC 100-12", "ResNet 110"
     ]  # fmt: skip
     assert [label.get_text() for label in right.get_yticklabels()] == ["digits"]
-    bars, *dots = [scatter.get_offsets().data for scatter in left.collections]
+    bars, *dots = [line.get_xydata() for line in left.lines]
     np.testing.assert_allclose(bars, [[0.3, 0], [0.3, 1]])
-    assert len(dots) == len(METHODS)
+    assert len(dots) == len(several.FEW_STYLES)
     np.testing.assert_allclose(dots[0], [[0.4, 0], [0.5, 1]])
-    (bar, *dots) = [scatter.get_offsets().data for scatter in right.collections]
+    (bar, *dots) = [line.get_xydata() for line in right.lines]
     np.testing.assert_allclose(bar, [[0.2, 0]])
     np.testing.assert_allclose(dots[-1], [[0.5, 0]])
     pyplot.close(figure)

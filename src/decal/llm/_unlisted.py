@@ -8,7 +8,7 @@ with the label masses M. It grows with M_j and falls with every other mass, what
 So the lower bound of the box of label j, over all plausible changes and over all masses between
 their bounds, is that of the ordinary box where M_j is least and the others are greatest, and the
 upper bound that where M_j is greatest and the others are least: 2 K ordinary boxes per input.
-docs/llm.md has the proof, and why it holds for local sets as well.
+docs/evidence_sets.md has the proof, and why it holds for local sets as well.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def findings(
     line = {} if theirs is None else {PUBLISHED: theirs.path()}
     return Findings(
         narrow,
-        {"tradeoff": partial(tradeoff, paths(lines) | line, STYLES)},
+        {"tradeoff": partial(tradeoff, paths(lines) | line, STYLES, "Who holds people's answers?")},
         in_files=wide,
         texts={"table.csv": csv_text({DRAWN: found})},
         notes=tuple(notes_of(rows)),

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal
-from decal_lab.experiments.harness.figures import NARROW_INCHES
+from decal_lab.experiments.harness.figures import (
+    GREY,
+    NARROW_INCHES,
+    bare,
+    legend_above,
+    on_page,
+)
 from decal_lab.experiments.harness.logit_sets import FITTED_ON, HELD_OUT, TRAINING, contents, named
 from decal_lab.experiments.harness.reports import Claim, Table, number
 from decal_lab.experiments.harness.rows import Cell, Row, RowStore
@@ -65,8 +71,12 @@ STYLES: dict[str, dict[str, Any]] = {
 }
 """Lines in Okabe and Ito's colours; sets of other kinds than local ones are dashed."""
 
-MARKERS = {CLASS: "o", BOTH: "D", MODEL: "^", HALFWAY: "s", BEST: "v"}
-WRAPPER_COLOUR = "#8a8a8a"
+MARKERS = {CLASS: "o", BOTH: "D", MODEL: "^"}
+FEW_STYLES = {method: STYLES[method] | {"linestyle": "-"} for method in MARKERS}
+"""Methods of figures for readers in a hurry; tables have them all."""
+
+WRAPPED = "Credal Wrapper of all"
+ALONE = "With local sets, nearly every network alone holds more than a Wrapper of all"
 
 NAMES = {SIX: "Six networks, CIFAR-10H", TEN: "Ten classifiers, CIFAR-10H"}
 QUICK_TABLES = ("wine",)
@@ -347,11 +357,11 @@ def panels_of(found: Sequence[Found]) -> dict[str, Lines]:
 
 
 def draw(panels: Mapping[str, Lines], *, narrow: bool = False) -> Any:
-    """A line per network or table, with a dot per method and a bar for the Wrapper."""
+    """A line per network or table, with a mark per method and a bar for the Wrapper."""
     from matplotlib import pyplot as plt
     from matplotlib.lines import Line2D
 
-    heights = [0.8 + 0.27 * len(lines) for lines in panels.values()]
+    heights = [0.8 + 0.24 * len(lines) for lines in panels.values()]
     figure, axes = plt.subplots(
         len(panels),
         1,
@@ -360,45 +370,23 @@ def draw(panels: Mapping[str, Lines], *, narrow: bool = False) -> Any:
         layout="constrained",
         squeeze=False,
     )
+    wrapper = {"marker": "|", "markersize": 12, "markeredgewidth": 2.6, "color": GREY}
+    looks: dict[str, dict[str, Any]] = {WRAPPED: wrapper}
+    for method, style in FEW_STYLES.items():
+        colour = on_page(style["color"])
+        looks[method] = {"marker": MARKERS[method], "markersize": 6, "color": colour}
     for ax, (title, lines) in zip(axes.flat, panels.items(), strict=True):
         places = range(len(lines))
-        ax.scatter(
-            [wrapper for _, wrapper, _ in lines],
-            places,
-            marker="|",
-            s=170,
-            linewidth=2.4,
-            color=WRAPPER_COLOUR,
-        )
-        for method, style in STYLES.items():
-            values = [dots[method] for *_, dots in lines]
-            look = {"marker": MARKERS[method], "s": 26, "linewidth": 0, "color": style["color"]}
-            ax.scatter(values, places, alpha=0.9, **look)
+        ax.plot([of_all for _, of_all, _ in lines], places, ls="", **looks[WRAPPED])
+        for method in FEW_STYLES:
+            ax.plot([dots[method] for *_, dots in lines], places, ls="", **looks[method])
         ax.set_yticks(places, [name for name, *_ in lines])
         ax.set_ylim(len(lines) - 0.4, -0.6)
         ax.set_xlim(left=0)
         ax.set_title(title, fontsize=9, loc="left")
-        ax.tick_params(labelsize=9, length=0)
-        ax.grid(axis="both", color="#8a8a8a", alpha=0.25, linewidth=0.5)
-        ax.set_axisbelow(True)
-        ax.spines[["top", "right", "left"]].set_visible(False)
-    figure.supxlabel("coverage at the Wrapper's efficiency", fontsize=9)
-    looks: dict[str, dict[str, Any]] = {
-        "Credal Wrapper of all": {
-            "marker": "|",
-            "markersize": 12,
-            "markeredgewidth": 2.4,
-            "color": WRAPPER_COLOUR,
-        }
-    }
-    for method, style in STYLES.items():
-        looks[method] = {"marker": MARKERS[method], "markersize": 5, "color": style["color"]}
-    handles = [Line2D([], [], linestyle="", label=name, **look) for name, look in looks.items()]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=2 if narrow else 3,
-        frameon=False,
-        fontsize=9,
-    )
+        bare(ax)
+        ax.spines["left"].set_visible(False)
+    figure.supxlabel("coverage at the Wrapper's width", fontsize=9)
+    handles = [Line2D([], [], ls="", label=name, **look) for name, look in looks.items()]
+    legend_above(figure, handles, ALONE, narrow=narrow)
     return figure

@@ -48,6 +48,7 @@ from decal_lab.experiments.local_against_wrapper import (
     BOTH,
     CLASS,
     EXPLAINED,
+    FEW_STYLES,
     HALFWAY,
     METHODS,
     MODEL,
@@ -112,6 +113,8 @@ FEW = {
     "fer_ferplus": "faces, FER+",
 }
 """Data sets of the figure `curves`, with titles; `FIGURES` show all."""
+
+HELD = "At equal width local sets hold more than class shifts"
 
 Curves = dict[DataSet, dict[str, Curve]]
 
@@ -237,7 +240,7 @@ def findings(
     }
     few = [Panel(FEW[d.name], by_method) for d, by_method in curves.items() if d.name in FEW]
     if few:
-        figures["curves"] = partial(draw, {"": few}, STYLES)
+        figures["curves"] = partial(draw, {"": few}, FEW_STYLES, HELD)
     if found:
         figures["one_against_ten"] = partial(several.draw, several.panels_of(found))
     texts = {"table.csv": _csv(curves, seeds)}

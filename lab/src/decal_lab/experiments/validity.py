@@ -18,7 +18,13 @@ import numpy as np
 
 import decal
 from decal_lab.experiments.harness.experiment import Experiment, Findings, Request
-from decal_lab.experiments.harness.figures import NARROW_INCHES
+from decal_lab.experiments.harness.figures import (
+    GREY,
+    NARROW_INCHES,
+    bare,
+    legend_above,
+    on_page,
+)
 from decal_lab.experiments.harness.guaranteed_sets import (
     SCORES,
     Labelled,
@@ -89,6 +95,8 @@ SIZES, ROUNDS = (10, 100, 1000), 2000
 QUICK_SIZES, QUICK_ROUNDS = (10, 100), 12
 STANDARD_ERRORS = 3
 SHOWN_DELTA = 0.2
+QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+PROMISED = "From labels alone, promises are kept by wide sets"
 
 COLUMNS = {
     **CELL,
@@ -101,18 +109,12 @@ COLUMNS = {
 the share of rounds in which more than delta are missed, and `decided` of those in which anything is
 excluded: for worlds only."""
 
-STYLES = {
-    LOCAL: ("#D55E00", "o"),
-    MARKOV: ("#0072B2", "s"),
-    ENTROPY: ("#CC79A7", "^"),
-    HALFWAY: ("#009E73", "D"),
-    BOX: ("#D55E00", "o"),
-    "KL ball": ("#009E73", "D"),
-    "TV ball": ("#0072B2", "s"),
-    "sup-norm ball": ("#CC79A7", "v"),
-    BOTH: ("#8a8a8a", "^"),
+DRAWN_SETS = {
+    "known distributions": (BOX, KNOWN, "#009E73", "o"),
+    "labels as given": (LOCAL, GIVEN, "#CC79A7", "s"),
+    "labels drawn from the truth": (LOCAL, DRAWN, "#D55E00", "D"),
 }
-"""Colours of Okabe and Ito, and markers, of the methods in the figure."""
+"""What the figure shows, by what alpha was chosen from: method, labels, colour and mark."""
 
 
 def experiment(request: Request) -> Experiment:
@@ -496,55 +498,47 @@ def _title(data: DataSet) -> str:
 
 
 def draw(means: Means, deltas: Sequence[float], *, narrow: bool = False) -> Any:
-    """Coverage against its nominal value, and efficiency, of all data sets."""
+    """Coverage against its nominal value, and efficiency: median, half and range over data sets."""
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
 
-    panels = {
-        "labels drawn from the truth": (DRAWN, (LOCAL, MARKOV, ENTROPY, HALFWAY)),
-        "given labels": (GIVEN, (LOCAL, MARKOV, ENTROPY, HALFWAY)),
-        "known distributions": (KNOWN, (BOX, *SCORES, BOTH)),
-    }
     figure, axes = plt.subplots(
-        *((6, 1) if narrow else (3, 2)),
-        figsize=(NARROW_INCHES, 15) if narrow else (7.2, 8.4),
-        sharex=True,
+        *((2, 1) if narrow else (1, 2)),
+        figsize=(NARROW_INCHES, 6.4) if narrow else (7.2, 3.6),
         layout="constrained",
     )
-    pairs = axes.reshape(3, 2)
-    for (title, (labels, methods)), (above, below) in zip(panels.items(), pairs, strict=True):
-        nominal = [1 - delta for delta in deltas]
-        above.plot([0.6, 1], [0.6, 1], color="#8a8a8a", linewidth=0.9)
-        for i, method in enumerate(methods):
-            colour, marker = STYLES[method]
-            aside = 0.005 * (i - (len(methods) - 1) / 2)
-            points = [
-                (1 - delta + aside, coverage(row), row["efficiency"])
-                for found in means.values()
-                for delta in deltas
-                if (row := found.get((method, labels, ON_AVERAGE, delta)))
-            ]
-            if not points:
-                continue
-            x, covered, efficiency = np.array(points).T
-            dots = {"s": 11, "marker": marker, "color": colour, "alpha": 0.8, "linewidths": 0}
-            above.scatter(x, covered, **dots, label=method)
-            below.scatter(x, efficiency, **dots)
-            middle = [
-                np.median(efficiency[np.isclose(x, 1 - d + aside, atol=1e-9)]) for d in deltas
-            ]
-            below.plot([v + aside for v in nominal], middle, color=colour, linewidth=1.3)
-        above.set_title(title, fontsize=10)
-        above.legend(fontsize=9, frameon=False, loc="lower right")
-        above.set(xlim=(min(nominal) - 0.03, 1.0), ylim=(0.6, 1.01))
-        above.set_ylabel("coverage on new inputs")
-        below.set(ylim=(0, 1), ylabel="efficiency; line: median")
-        for ax in (above, below):
-            ax.grid(color="#8a8a8a", alpha=0.25, linewidth=0.5)
-            ax.set_axisbelow(True)
-            ax.set_xticks(nominal)
-            ax.tick_params(labelsize=9, length=0, labelbottom=True)
-            for side in ("top", "right"):
-                ax.spines[side].set_visible(False)
-    for ax in pairs[-1] if not narrow else pairs[-1, 1:]:
-        ax.set_xlabel("nominal coverage")
+    nominal = 1 - np.array(deltas)
+    axes[0].plot(nominal, nominal, color=GREY, lw=1, ls=(0, (4, 2)), label="promised")
+    handles = []
+    for i, (name, (method, labels, colour, marker)) in enumerate(DRAWN_SETS.items()):
+        rows = [
+            [found.get((method, labels, ON_AVERAGE, delta)) for delta in deltas]
+            for found in means.values()
+        ]
+        asked = [[row for row in of_data if row] for of_data in zip(*rows, strict=True)]
+        if not all(asked):
+            continue
+        x = nominal + 0.009 * (i - 1)
+        look: dict[str, Any] = {"color": on_page(colour)}
+        for ax, what in zip(axes, (coverage, _efficiency), strict=True):
+            values = [np.quantile([what(row) for row in each], QUANTILES) for each in asked]
+            least, low, middle, high, most = np.transpose(values)
+            ax.vlines(x, least, most, lw=0.9, **look)
+            ax.vlines(x, low, high, lw=3.2, **look)
+            ax.plot(x, middle, lw=1.2, marker=marker, ms=5, **look)
+        handles.append(Line2D([], [], label=name, lw=1.2, marker=marker, ms=5, **look))
+    for ax, name in zip(axes, ("coverage achieved", "efficiency"), strict=True):
+        ax.set(ylabel=name, xlabel="coverage promised")
+        ax.set_xticks(nominal, [f"{share:g}" for share in nominal])
+        bare(ax)
+    axes[0].set_ylim(0.59, 1.01)
+    middle = float(np.mean(nominal))
+    axes[0].annotate("promised", (middle, middle), xytext=(6, -6), color=GREY, va="top",
+                     textcoords="offset points", fontsize=9)  # fmt: skip
+    axes[1].set_ylim(0, 1)
+    legend_above(figure, handles, PROMISED, narrow=narrow)
     return figure
+
+
+def _efficiency(row: Row) -> float:
+    return float(row["efficiency"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,11 +9,30 @@ from typing import Any
 import numpy as np
 
 from decal_lab.experiments.comparison.entries import Entry, curves, paths
-from decal_lab.experiments.comparison.plan import OUTSIDE, STYLES
-from decal_lab.experiments.harness.figures import NARROW_INCHES, tradeoff
+from decal_lab.experiments.comparison.plan import (
+    BOTH,
+    CLASS,
+    ONE_NETWORK,
+    OUTSIDE,
+    SEVERAL_NETWORKS,
+    STYLES,
+)
+from decal_lab.experiments.harness.figures import (
+    NARROW_INCHES,
+    bare,
+    legend_above,
+    on_page,
+    tradeoff,
+)
 
-AREAS = {"*": 90, "d": 50}
-"""Of marks that look smaller than others, in points²."""
+HELD = "Only decalibration makes sets wide enough to hold the truth"
+FOUND = "One network's features find strangers as well as ten networks do"
+KINDS = {
+    "decalibration of one network": ("#D55E00", (CLASS, BOTH)),
+    "one network": ("#0072B2", ONE_NETWORK),
+    "several networks": ("#8a8a8a", SEVERAL_NETWORKS),
+}
+"""Colours of methods; each counts by the first kind that has it."""
 
 
 def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], Any]]:
@@ -25,7 +43,7 @@ def drawings(real: list[Entry], drawn: list[Entry]) -> dict[str, Callable[[], An
     if columns:
         figures["time"] = partial(draw_time, {c: points(real, c) for c in columns})
     if found:
-        figures["tradeoff"] = partial(tradeoff, paths(found), STYLES)
+        figures["tradeoff"] = partial(tradeoff, paths(found), STYLES, HELD)
     return figures
 
 
@@ -47,53 +65,40 @@ def points(real: list[Entry], column: str) -> Points:
 
 
 def draw_time(panels: dict[str, Points], *, narrow: bool = False) -> Any:
-    """AUROC against seconds of training and prediction; a panel per set out of distribution."""
+    """AUROC of every method at its best alpha, and seconds of training and prediction; a panel per
+    set out of distribution.
+    """
     from matplotlib import pyplot as plt
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.lines import Line2D
 
-    count = len(panels)
-    figure, grid = plt.subplots(
-        *((count, 1) if narrow else (1, count)),
-        sharey=True,
+    most = max(map(len, panels.values()))
+    figure, axes = plt.subplots(
+        len(panels),
+        1,
         squeeze=False,
-        figsize=(NARROW_INCHES, 3.6 * count + 2.6) if narrow else (3.6 + 4.2 * count, 4.2),
+        figsize=(NARROW_INCHES if narrow else 6.6, (0.27 * most + 0.6) * len(panels) + 0.8),
         layout="constrained",
     )
-    handles: dict[str, Any] = {}
-    for ax, (column, found) in zip(grid.flat, panels.items(), strict=True):
-        for method in STYLES:
-            if method in found:
-                handles[method] = _marks(ax, method, *found[method])
-        ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.set_xlabel("seconds: training and prediction")
-        ax.axhline(0.5, color="#9a9a9a", linewidth=0.8, linestyle=(0, (1, 2)))
-        ax.grid(color="#9a9a9a", linewidth=0.4, alpha=0.4)
-        ax.set_axisbelow(True)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
-        ax.set_title(f"Fashion-MNIST against {OUTSIDE[column]}", fontsize=10)
-    grid[0, 0].set_ylabel("AUROC")
-    best = {method: max(y) for method, (_, y, _) in next(iter(panels.values())).items()}
-    order = sorted(handles, key=lambda m: -best.get(m, -math.inf))
-    figure.legend(
-        [handles[m] for m in order],
-        order,
-        loc="outside lower center" if narrow else "outside right center",
-        frameon=False,
-        fontsize=9,
-    )
+    colours = {name: on_page(colour) for name, (colour, _) in KINDS.items()}
+    for ax, (column, found) in zip(axes.flat, panels.items(), strict=True):
+        best = {m: np.transpose(values)[np.argmax(values[1])] for m, values in found.items()}
+        order = sorted(best, key=lambda m: -best[m][1])
+        for place, method in enumerate(order):
+            seconds, auroc, deviation = best[method]
+            kind = next(name for name, (_, methods) in KINDS.items() if method in methods)
+            look = {"color": colours[kind], "ecolor": colours[kind], "elinewidth": 1}
+            ax.errorbar(auroc, place, xerr=deviation, fmt="o", ms=6, **look)
+            ax.annotate(f"{seconds:.0f} s", (1, place), xytext=(38, 0), ha="right", va="center",
+                        xycoords=ax.get_yaxis_transform(), textcoords="offset points",
+                        fontsize=9)  # fmt: skip
+        ax.set_yticks(range(len(order)), [m.replace("Decalibration", "decal") for m in order])
+        ax.set(ylim=(len(order) - 0.4, -0.6), xlim=(0.55, 1.0))
+        ax.set_xlabel(f"AUROC, {OUTSIDE[column]}; at the right: seconds of one core", fontsize=9)
+        bare(ax)
+        ax.spines["left"].set_visible(False)
+    handles = [
+        Line2D([], [], ls="", marker="o", ms=6, label=name, color=colour)
+        for name, colour in colours.items()
+    ]
+    legend_above(figure, handles, FOUND, narrow=narrow)
     return figure
-
-
-def _marks(ax: Any, method: str, x: list[float], y: list[float], sd: list[float]) -> Any:
-    """A mark per alpha of a method, joined, with whiskers for the standard deviation over seeds."""
-    marker, colour = STYLES[method]
-    order = np.argsort(y)
-    ax.plot(np.array(x)[order], np.array(y)[order], color=colour, linewidth=0.8, alpha=0.6)
-    ax.errorbar(x, y, yerr=sd, fmt="none", ecolor=colour, elinewidth=0.7, alpha=0.6)
-    return ax.scatter(
-        x, y, marker=marker, color=colour, s=AREAS.get(marker, 34), zorder=3, linewidths=0
-    )

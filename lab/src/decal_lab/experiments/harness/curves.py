@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import decal
+from decal_lab.experiments.harness.figures import bare, legend_above, on_page
 from decal_lab.experiments.harness.logit_sets import LogitSplit
 from decal_lab.experiments.harness.rows import Row
 
@@ -100,6 +101,7 @@ class Panel:
 def draw(
     sections: Mapping[str, Sequence[Panel]],
     styles: Mapping[str, Mapping[str, Any]],
+    title: str = "",
     *,
     narrow: bool = False,
 ) -> Any:
@@ -111,6 +113,8 @@ def draw(
         Panels under the heading of each section, which starts a new line.
     styles : mapping of str to mapping
         How to draw the line of each method, in the order of the legend.
+    title : str
+        What the figure shows.
     narrow : bool
         Whether it is for a telephone.
     """
@@ -141,14 +145,11 @@ def draw(
             )
     figure.supxlabel("efficiency", fontsize=9)
     figure.supylabel("coverage", fontsize=9)
-    handles = [Line2D([], [], label=method, **style) for method, style in styles.items()]
-    figure.legend(
-        handles=handles,
-        loc="outside upper center",
-        ncols=min(len(handles), int(width / LEGEND_COLUMN)),
-        frameon=False,
-        fontsize=9,
-    )
+    handles = [
+        Line2D([], [], label=method, **dict(style, color=on_page(style["color"])))
+        for method, style in styles.items()
+    ]
+    legend_above(figure, handles, title, narrow=narrow or len(handles) * LEGEND_COLUMN > width)
     return figure
 
 
@@ -171,16 +172,8 @@ def _draw_panel(ax: Any, panel: Panel, styles: Mapping[str, Mapping[str, Any]]) 
     for method, style in styles.items():
         if method in panel.curves:
             curve = panel.curves[method]
-            ax.plot(curve.efficiency, curve.coverage, **style)
+            ax.plot(curve.efficiency, curve.coverage, **dict(style, color=on_page(style["color"])))
     ax.set(xlim=(0, 1.01), ylim=(0, 1.02))
     ax.set_xticks((0, 0.5, 1), ("0", "0.5", "1"))
     ax.set_yticks((0, 0.5, 1), ("0", "0.5", "1"))
-    ax.set_xticks((0.25, 0.75), minor=True)
-    ax.set_yticks((0.25, 0.75), minor=True)
-    ax.grid(which="both", color="#8a8a8a", alpha=0.25, linewidth=0.5)
-    ax.set_axisbelow(True)
-    ax.tick_params(which="both", labelsize=9, length=0)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_color("#9a9a9a")
+    bare(ax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,82 @@ NARROW_INCHES = 4.1
 
 ROOM_ABOVE = 0.1
 """Inches around panels, so that a title stands apart from the axis above it."""
+
+
+GREY = "#8a8a8a"
+"""Of what other marks are compared with: readable on light and on dark."""
+
+HEADLINE: dict[str, Any] = {"fontsize": 10, "fontweight": "bold"}
+LETTERS, LETTERS_IF_NARROW = 78, 44
+"""In a line of a headline."""
+
+NARROW_SETS = 0.3
+"""The range of efficiencies below which a method has points rather than a curve."""
+
+
+def headline(text: str, *, narrow: bool = False) -> str:
+    """What a figure shows, in lines that fit above it."""
+    return textwrap.fill(text, LETTERS_IF_NARROW if narrow else LETTERS)
+
+
+def on_page(colour: str) -> str:
+    """The colour, or on a dark page a lighter one, in which text can be read."""
+    from matplotlib import rcParams
+    from matplotlib.colors import to_hex, to_rgb
+
+    if sum(to_rgb(rcParams["axes.facecolor"])) > 1.5:
+        return colour
+    red, green, blue = (0.7 * channel + 0.3 for channel in to_rgb(colour))
+    return to_hex((red, green, blue))
+
+
+def bare(ax: Any) -> None:
+    """Axes at the left and below, and a faint grid behind all marks."""
+    ax.grid(color=GREY, alpha=0.25, linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(which="both", labelsize=9, length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(GREY)
+
+
+def legend_above(figure: Any, handles: Sequence[Any], text: str, *, narrow: bool = False) -> None:
+    """The headline at the upper left, and below it what marks and lines mean."""
+    figure.legend(
+        handles=handles,
+        title=headline(text, narrow=narrow),
+        title_fontproperties={"size": HEADLINE["fontsize"], "weight": HEADLINE["fontweight"]},
+        alignment="left",
+        loc="outside upper left",
+        ncols=1 if narrow else len(handles),
+        frameon=False,
+        fontsize=9,
+        borderaxespad=0,
+        borderpad=0,
+    )
+
+
+def name_ends(ax: Any, ends: Mapping[str, tuple[float, str]], gap: float) -> None:
+    """Write names at the right of the axes, in their colours, at heights at least `gap` apart."""
+    names = sorted(ends, key=lambda name: ends[name][0])
+    for name, y in zip(names, apart([ends[name][0] for name in names], gap), strict=True):
+        ax.annotate(
+            name,
+            (1, y),
+            xytext=(5, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize=9,
+            color=ends[name][1],
+        )
+
+
+def apart(rising: Sequence[float], gap: float) -> NDArray[np.float64]:
+    """Rising numbers, moved as little as it takes to be at least `gap` apart."""
+    from scipy.optimize import isotonic_regression
+
+    steps = gap * np.arange(len(rising))
+    return np.asarray(isotonic_regression(np.asarray(rising) - steps).x + steps)
 
 
 def need_matplotlib() -> None:
@@ -86,16 +163,38 @@ Tradeoff = tuple[Numbers, Numbers, Numbers]
 """Alpha, coverage and efficiency, as `decal.plot.tradeoff` takes them."""
 
 
-def tradeoff(curves: Mapping[str, Tradeoff], styles: Mapping[str, tuple[str, str]]) -> Any:
-    """A figure of coverage against efficiency, of several methods with a mark and a colour each."""
+def tradeoff(
+    curves: Mapping[str, Tradeoff],
+    styles: Mapping[str, tuple[str, str]],
+    title: str,
+    *,
+    narrow: bool = False,
+) -> Any:
+    """A figure of coverage against efficiency of several methods, below a title.
+
+    Methods whose sets can be narrow or wide have a curve. All others are grey points, and named
+    together where they have none: at sets that are wide and hold little.
+    """
     from matplotlib import pyplot as plt
+    from matplotlib.lines import Line2D
 
-    from decal import plot
-
-    figure, ax = plt.subplots(figsize=(4.3, 4.7))
-    # Alpha means something else for every method: no lines join points of one alpha.
-    colours = [styles[name][1] for name in curves]
-    plot.tradeoff(curves, ax=ax, mark=(), front=False, colors=colours)
+    figure, ax = plt.subplots(figsize=(NARROW_INCHES if narrow else 6.6, 4), layout="constrained")
+    handles, few = [], []
+    for name, (_, coverage, efficiency) in curves.items():
+        if np.ptp(efficiency) < NARROW_SETS:
+            few.append(name)
+            ax.plot(efficiency, coverage, color=GREY, marker=styles[name][0], ls="", ms=5)
+        else:
+            look: dict[str, Any] = {"color": on_page(styles[name][1]), "lw": 2}
+            order = np.argsort(efficiency)
+            ax.plot(np.asarray(efficiency)[order], np.asarray(coverage)[order], **look)
+            handles.append(Line2D([], [], label=name, **look))
+    if few:
+        ax.text(0.02, 0.03, "\n".join(["grey:", *few]), color=GREY, fontsize=9, va="bottom")
+    ax.set(xlim=(0, 1.01), ylim=(-0.01, 1.02))
+    ax.set(xlabel="efficiency (1 − mean width)", ylabel="coverage of the truth")
+    bare(ax)
+    legend_above(figure, handles, title, narrow=narrow)
     return figure
 
 

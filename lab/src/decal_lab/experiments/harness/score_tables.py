@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from decal_lab.experiments.harness.figures import NARROW_INCHES
+from decal_lab.experiments.harness.figures import (
+    GREY,
+    HEADLINE,
+    NARROW_INCHES,
+    bare,
+    headline,
+    name_ends,
+    on_page,
+)
 from decal_lab.experiments.harness.labelled_logits import ERRORS
 from decal_lab.experiments.harness.reports import Claim, Report, Table, number, seeds_text, signed
 
@@ -16,17 +24,17 @@ AUROC = Mapping[tuple[str, str, float, str, str], float]
 """By data, kind of set, alpha, score and target."""
 
 STYLES: dict[str, dict[str, Any]] = {
-    "width": {"color": "#009E73", "linewidth": 2.2, "marker": "o", "zorder": 4},
-    "Hartley": {"color": "#56B4E9", "linewidth": 1.4, "marker": "s"},
-    "−confidence": {"color": "#8a8a8a", "linewidth": 1.6, "marker": "D"},
-    "total variation": {"color": "#CC79A7", "linewidth": 1.2, "marker": "x"},
-    "total": {"color": "#0072B2", "linewidth": 1.8, "marker": "^"},
-    "entropy": {"color": "#E69F00", "linewidth": 1.4, "marker": "v"},
-    "zero-one": {"color": "#D55E00", "linewidth": 1.8, "marker": "P"},
+    "width": {"color": "#009E73", "linewidth": 2.4, "zorder": 4},
+    "entropy": {"color": "#0072B2", "linewidth": 1.8},
+    "zero-one": {"color": "#D55E00", "linewidth": 1.8},
 }
-"""In Okabe and Ito's colours, which colour-blind readers can tell apart."""
+"""The measures of the figure, in Okabe and Ito's colours; tables have them all."""
 
-FREE_STYLES = {"energy": (0, (1, 1)), "maximum probability": (0, (4, 2))}
+NAMES = {"entropy": "entropy\ndifference", "maximum probability": "model's\nconfidence"}
+"""In the figure."""
+
+STEADY_WIDTH = "The width never turns around; entropy difference and zero-one do"
+FREE = "maximum probability"
 
 INVERTED = "zero-one"
 STEADY = ("width", "Hartley", "total variation", "−confidence")
@@ -234,51 +242,50 @@ class ScoreTables:
         return f"{model}, {kind}, alpha {alpha:g}, {sought}"
 
     def draw(self, *, narrow: bool = False) -> Any:
-        """A panel for each kind of set, at the left for unfamiliar inputs, at the right for errors;
-        or all of them below each other.
+        """A column for each kind of set, a line for errors and one for unfamiliar inputs; or, if
+        narrow, the other way round.
         """
         from matplotlib import pyplot as plt
 
-        aims = {"unfamiliar inputs": self.strangers, "errors": [ERRORS]}
+        aims = {"errors": [ERRORS], "unfamiliar inputs": self.strangers}
         aims = {title: targets for title, targets in aims.items() if targets}
-        places = range(len(self.alphas))
-        columns = 1 if narrow else len(aims)
-        lines = len(aims) * len(self.kinds) // columns
+        shape = (len(self.kinds), len(aims)) if narrow else (len(aims), len(self.kinds))
         figure, axes = plt.subplots(
-            lines,
-            columns,
-            figsize=(NARROW_INCHES if narrow else 3.5 * columns, 2.3 * lines + 1.2),
+            *shape,
+            figsize=(NARROW_INCHES if narrow else 7.2, 1.9 * shape[0] + 0.8),
+            sharex=True,
+            sharey=True,
             squeeze=False,
             layout="constrained",
         )
-        grid = axes.reshape(len(self.kinds), len(aims))
-        for line, (title, targets) in zip(grid.T, aims.items(), strict=True):
+        for line, targets in zip(axes.T if narrow else axes, aims.values(), strict=True):
             for ax, kind in zip(line, self.kinds, strict=True):
-                ax.axhline(CHANCE, color="#8a8a8a", linewidth=0.8)
-                for score, dashes in FREE_STYLES.items():
-                    ax.axhline(
-                        self.of_free(score, *targets), color="#8a8a8a", linewidth=1.3,
-                        linestyle=dashes, label=score,
-                    )  # fmt: skip
-                for m, style in STYLES.items():
-                    ax.plot(places, [self.mean(kind, a, m, *targets) for a in self.alphas],
-                            label=m, markersize=4, **style)  # fmt: skip
-                ax.set_title(f"{kind}: {title}", fontsize=9)
-                ax.set_xticks(places, [f"{a:g}" for a in self.alphas])
-                ax.tick_params(labelsize=9, length=0)
-                ax.grid(color="#8a8a8a", alpha=0.25, linewidth=0.5)
+                ends = self._lines(ax, kind, targets)
                 ax.set_ylim(0.0, 1.0)
-                ax.spines[["top", "right"]].set_visible(False)
-        for ax in axes[:, 0]:
-            ax.set_ylabel("mean AUROC", fontsize=9)
-        figure.supxlabel("alpha", fontsize=9)
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(
-            handles,
-            labels,
-            loc="outside upper center",
-            ncols=2 if narrow else 3,
-            frameon=False,
-            fontsize=9,
-        )
+                bare(ax)
+                if ax is axes[0, -1]:
+                    name_ends(ax, ends, 0.23 if narrow else 0.2)
+        above, beside = (list(aims), self.kinds) if narrow else (self.kinds, list(aims))
+        for ax, title in zip(axes[0], above, strict=True):
+            ax.set_title(title, fontsize=9)
+        for ax, title in zip(axes[:, 0], beside, strict=True):
+            ax.set_ylabel(f"{title}:\nAUROC", fontsize=9)
+        figure.supxlabel("alpha; dotted: chance", fontsize=9)
+        title = headline(STEADY_WIDTH, narrow=narrow)
+        figure.suptitle(title, x=0.01, ha="left", **HEADLINE)
         return figure
+
+    def _lines(self, ax: Any, kind: str, targets: Sequence[str]) -> dict[str, tuple[float, str]]:
+        """Draw the measures of one kind of set by alpha; their heights at the end, and colours."""
+        ax.axhline(CHANCE, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
+        free = self.of_free(FREE, *targets)
+        ax.axhline(free, color=GREY, linewidth=1.3, linestyle=(0, (4, 2)))
+        ends = {NAMES[FREE]: (free, GREY)}
+        for measure, style in STYLES.items():
+            means = [self.mean(kind, alpha, measure, *targets) for alpha in self.alphas]
+            look = style | {"color": on_page(style["color"])}
+            ax.plot(range(len(means)), means, **look)
+            ends[NAMES.get(measure, measure)] = means[-1], look["color"]
+        shown = range(0, len(self.alphas), 2)
+        ax.set_xticks(shown, [f"{self.alphas[i]:g}" for i in shown])
+        return ends
