@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.choose import _wish
 from decal.choose._wish import Wish, plain_sizes
 
 
@@ -68,6 +69,23 @@ def test_costs_choose_by_a_prediction_that_all_rows_fitted(n, tmp_path):
     d.save(tmp_path / "d.npz")
     again = decal.load(tmp_path / "d.npz").report(new, costs=costs)
     assert again.action.tolist() == expected.tolist()
+
+
+def test_a_majority_is_possible_if_that_keeps_far_fewer_classes(monkeypatch):
+    known, new = decal.datasets.languages("fit"), decal.datasets.languages("test")
+    usual = decal.decalibrate(known.logits, known.labels, miss=0.1)
+    assert usual.promise.rule == "e_admissible"
+    monkeypatch.setattr(_wish, "WORTH_ANOTHER_RULE", 0.95)
+    d = decal.decalibrate(known.logits, known.labels, miss=0.1)
+    assert d.promise.rule == "majority"
+    sets = d.predict(new.logits)
+    kept = sets.upper >= 0.5
+    kept[np.arange(len(kept)), sets.point.argmax(axis=1)] = True
+    assert [sorted(names) for names in sets.possible()] == [
+        np.flatnonzero(row).tolist() for row in kept
+    ]
+    assert kept.sum() < sum(len(names) for names in usual.predict(new.logits).possible())
+    assert missed(sets, new.labels).mean() < 0.12
 
 
 def test_which_rows_are_which_depends_on_chance_and_never_on_labels():

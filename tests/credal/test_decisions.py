@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import decal
 from decal.credal import decisions
 from decal.credal.decisions import abstention_utility, decide, expectation, probability
 from helpers.definitions import SET_RULES, assert_rules_match_definitions
@@ -106,6 +107,20 @@ def test_zero_one_loss_is_the_identity_utility():
                 assert (plain == general).all(), (kind, rule)
             else:  # round-off may choose another of several equals
                 assert (plain == general).mean() > (0.99 if kind == "random" else 0.5), (kind, rule)
+
+
+def test_a_majority_may_have_one_half_or_is_the_most_probable():
+    lower = np.array([[0.1, 0.2, 0.0], [0.2, 0.1, 0.2], [0.3, 0.3, 0.0]])
+    upper = np.array([[0.5, 0.7, 0.4], [0.4, 0.4, 0.45], [0.6, 0.6, 0.1]])
+    point = np.array([[0.3, 0.6, 0.1], [0.4, 0.3, 0.3], [0.4, 0.5, 0.1]])
+    kept = [[True, True, False], [True, False, False], [True, True, False]]
+    named = decal.IntervalCredalSet(lower, upper, point=point)
+    assert named.decide("majority").tolist() == kept
+    assert named.promised("majority").possible() == [[1, 0], [0], [1, 0]]
+    without = decal.IntervalCredalSet(lower, upper).decide("majority").tolist()
+    assert without == [kept[0], [False, False, True], kept[2]]
+    with pytest.raises(decal.InputError, match="utility must be left out with rule='majority'"):
+        named.decide("majority", utility=np.eye(3))
 
 
 def test_maximality_is_interval_dominance_under_zero_one_loss():

@@ -102,7 +102,8 @@ def choose(
         own, for `miss` or `hold`.
     rule : str
         Which classes are kept, for `miss`: "e_admissible" those that can be the most probable,
-        "interval_dominance" or "maximality", which keep more, those not dominated.
+        "interval_dominance" or "maximality", which keep more, those not dominated; "majority",
+        which keeps fewer of many, the most probable one and those that can have one half.
     distributions : (n, K) array, optional
         The true distributions, for `coverage`.
     annotations : (n, A) integers, optional

@@ -163,7 +163,7 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
         kept = kept_classes(predict_rows(model, some, alpha), rule)
         return np.asarray(kept[np.arange(len(rows)), some.labels])
 
-    between = local_budgets(model, data)
+    between = local_budgets(model, data, rule)
     if between is None:
         return asked
 
@@ -180,13 +180,14 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
     return inside
 
 
-def local_budgets(model: Predictor, data: Rows) -> tuple[Array, Array] | None:
-    """(n,) budgets below which no rule keeps the label, and from which on every rule does.
+def local_budgets(model: Predictor, data: Rows, rule: str) -> tuple[Array, Array] | None:
+    """(n,) budgets below which the rule does not keep the label, and from which on it does.
 
     Only for local sets, and not if they are mixed or follow the entropy; budgets are -log alpha.
     With a = c_y, the upper end of the label meets the lower one of the greatest probability c at t
     with kl(t || a) = kl(t || c). From then on it is the most probable class of a member if it may
-    have the mean probability of the classes that are at least as probable.
+    have the mean probability of the classes that are at least as probable. For a majority, t is
+    one half.
     """
     if not isinstance(model, Decalibrator) or model.directions != (Local(),):
         return None
@@ -204,9 +205,14 @@ def local_budgets(model: Predictor, data: Rows) -> tuple[Array, Array] | None:
         with np.errstate(divide="ignore", invalid="ignore"):  # c = 1, and labels without c
             u = np.log1p(-a) - np.log1p(-c)
             t = u / (np.log(c) - np.log(a) + u)
+            if rule == "majority":
+                t = mean = np.maximum(0.5, a)
             for q, found in ((t, least), (mean, most)):
                 nats = q * np.log(q / a) + (1 - q) * (np.log1p(-q) - np.log1p(-a))
                 found[rows] = np.where(a < c, nats, 0.0)
+            if rule == "majority":  # which of several that tie is the most probable, sets tell
+                most[rows] = np.where(a < 0.5, nats, 0.0)
+                least[rows][a >= (1 - ROOM) * c] = 0.0
 
     for_each_block(block, *data.shape)
     weight = fitted.total_weight if model.likelihood == "sum" else 1.0

@@ -37,6 +37,7 @@ FEWEST_SPLIT = 100  # fewer rows are not split
 FEWEST_ERRORS = 5  # that a class or group should expect, or rows are not split
 COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are compared
 WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
+WORTH_ANOTHER_RULE = 0.5  # of the classes that are kept: E-admissible ones can be very many
 MIX = 1e-3  # of equal probabilities in the centers of balls, for `hold`: bounds the loss
 ROUND_OFF = 1e-9  # of products with a rate that are whole numbers, and of widths that are 0
 ROWS_COMPARED = 5000  # so many rows tell what a promise costs
@@ -49,6 +50,7 @@ class Kind:
 
     directions: Any
     reference: str
+    rule: str = "e_admissible"
 
     def fit(self, rows: Rows, settings: dict[str, Any]) -> Decalibrator:
         """A model of this kind, fitted on these rows."""
@@ -117,7 +119,8 @@ def decalibrate(
     With a wish, three tenths of the rows (at most 2,000, or 20 per class; with per="class" half as
     many) fit and choose the kind of set: for `miss` the one that keeps fewest classes in
     cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
-    automatic reference, which may be the model as it is; for `hold` always local sets. The other
+    automatic reference, which may be the model as it is; for `hold` always local sets. The rule
+    "majority" says what is possible if it keeps less than half as many classes, of many. The other
     rows choose alpha. Fewer than 100 rows, or classes or groups of too few, are not split: local
     sets around the model as it is need no labels, and all rows choose alpha. `width` takes local
     sets around the automatic reference, and all rows for both. The guarantee needs rows that are
@@ -205,7 +208,8 @@ class Wish:
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
         model = kind.fit(some if len(some) else rows, self._fixed)
         by = None if groups is None else groups[promised_by]
-        found = self._kept(model, self._chosen(model, rest, by, some), rest, len(some), by)
+        choice = self._chosen(model, rest, by, some, kind.rule)
+        found = self._kept(model, choice, rest, len(some), by)
         assert found.promise is not None
         found.promise = replace(found.promise, recalibration=self._recalibration(model, rows))
         return found
@@ -315,24 +319,31 @@ class Wish:
         def cost(kind: Kind) -> float:
             return self._kept_by(kind, *halves) + self._kept_by(kind, *halves[::-1])
 
-        costs = [cost(kind) for kind in others]
-        best = int(np.argmin(costs))
-        return others[best] if costs[best] < WORTH_IT * cost(first) else first
+        costs, least = [cost(kind) for kind in others], cost(first)
+        best = first
+        if min(costs) < WORTH_IT * least:
+            best, least = others[int(np.argmin(costs))], min(costs)
+        fewer = replace(first, rule="majority")  # it keeps one class in each half at least
+        found = cost(fewer) if WORTH_ANOTHER_RULE * least > 2.0 else math.inf
+        return fewer if found < WORTH_ANOTHER_RULE * least else best
 
     def _kept_by(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
         """How many classes a kind of set keeps on average, at one alpha; inf if it fails."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DecalWarning)
-                choice = choose(kind.fit(fitted_on, self._fixed), measured_on, miss=self.target)
+                model = kind.fit(fitted_on, self._fixed)
+                choice = choose(model, measured_on, miss=self.target, rule=kind.rule)
                 return float(choice.decide(measured_on).sum(axis=1).mean())
         except (ValueError, ArithmeticError):
             return math.inf
 
-    def _chosen(self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows) -> Choice:
+    def _chosen(
+        self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows, rule: str
+    ) -> Choice:
         """The alpha that grants the wish, of a model that was fitted on other rows."""
         if self.name == "miss":
-            return choose(model, rows, miss=self.target, per=self.per, groups=groups)
+            return choose(model, rows, miss=self.target, per=self.per, groups=groups, rule=rule)
         threshold = threshold_for(model, planned_on, self.target, len(rows))
         return choose(model, rows, hold=self.target, threshold=threshold, groups=groups)
 

@@ -234,7 +234,8 @@ class CredalSet(IntervalRows):
         Parameters
         ----------
         rule : str
-            "interval_dominance", "maximality" or "e_admissible" keep a set of actions;
+            "interval_dominance", "maximality" or "e_admissible" keep a set of actions, "majority" a
+            set of classes;
             "gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret" and "point" take one.
             `decal.credal.decisions` defines them.
         utility : (A, K) array, frame or mapping, optional
@@ -260,7 +261,13 @@ class CredalSet(IntervalRows):
         >>> named.decide("gamma_maximin", utility=earns)
         array(['treat'], dtype=object)
         """
-        check_choice(rule, "rule", (*decisions.RULES, "point"))
+        check_choice(rule, "rule", (*decisions.RULES, "majority", "point"))
+        if rule == "majority":
+            if utility is not None:
+                raise InputError("utility", "be left out with rule='majority'", "one")
+            sets = self.with_members(empty)
+            kept = decisions.majority(sets._reachable[1], sets.point)
+            return self._at_their_rows(kept, missing=False)
         table, names = None, None
         if utility is not None:
             given, names = check_utility(utility, self.shape[1], self.classes)

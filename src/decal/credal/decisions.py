@@ -11,6 +11,8 @@ Rules that keep a set of actions, an (n, A) mask, from the most to the least gen
 * maximality: drop a if some b earns more than a under every distribution;
 * E-admissibility: drop a if it is optimal under no distribution.
 
+And one for classes alone, which leaves fewer of many: `majority`.
+
 Rules that take one action, (n,) indices: Gamma-maximin, Gamma-maximax, Hurwicz and minimax regret.
 
 Ties: rules that take one action take the first of those that are equal, as computed. Rules that
@@ -41,6 +43,7 @@ __all__ = [
     "expectation",
     "hurwicz",
     "interval_dominance",
+    "majority",
     "maximality",
     "minimax_regret",
     "probability",
@@ -48,7 +51,7 @@ __all__ = [
 
 Unit = float | Array
 
-SET_RULES = ("interval_dominance", "maximality", "e_admissible")
+SET_RULES = ("interval_dominance", "maximality", "e_admissible", "majority")
 """Rules that keep a set of actions; all others take one."""
 
 TIE_TOLERANCE = 1e-12
@@ -109,6 +112,17 @@ def interval_dominance(worst: Array, best: Array, *, unit: Unit = 1.0) -> Mask:
     tie = TIE_TOLERANCE / 2.0 * np.asarray(unit)  # of each of two actions
     floor: Array = (worst - tie).max(axis=-1, keepdims=True)
     return best + tie >= floor
+
+
+def majority(upper: Array, point: Array | None = None) -> Mask:
+    """Classes that may have a probability of one half, and the most probable one: (n, K) bool.
+
+    The most probable one is that of the `point`; without one, that of the greatest upper bound.
+    """
+    kept: Mask = upper >= 0.5 - TIE_TOLERANCE
+    best = (upper if point is None else point).argmax(axis=1)
+    kept[np.arange(len(kept)), best] = True
+    return kept
 
 
 def hurwicz(worst: Array, best: Array, optimism: float) -> Indices:
