@@ -75,10 +75,10 @@ def missing(command: str) -> str | None:
 
 def run_here(page: Path) -> Iterator[str]:
     """Run a page in this environment and folder; yields what goes wrong."""
+    if commands(page):
+        write_samples()  # those that a page writes itself take their place
     for printed, expected in surprises(page):
         yield f"printed\n{printed}\nwhere the page says\n{expected}"
-    if commands(page):
-        write_samples()
     done, left_out = 0, []
     for command, fails in commands(page):
         if reason := missing(command):

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import decal
+from helpers.snippets import WIDTH
 from helpers.strategies import alphas, at_most, labelled_logits
 
 torch = pytest.importorskip("torch")
@@ -527,6 +528,7 @@ def test_the_documented_network_runs_in_onnx_runtime(tmp_path, monkeypatch):
     for package in ("sklearn", "onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", WIDTH)
     page = Path(__file__).parent.parent / "docs" / "torch.md"
     fence = re.compile(r"^```py(?:thon)?\n(.*?)^```$\s*^```text\n(.*?)^```$", re.M | re.S)
     names, printed = {}, io.StringIO()

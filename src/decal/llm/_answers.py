@@ -1,4 +1,4 @@
-"""Responses of language-model servers, read into one plain form; docs/llm.md lists their forms."""
+"""Responses of language-model servers, read into one plain form; docs/llm.md lists the servers."""
 
 from __future__ import annotations
 
