@@ -71,11 +71,11 @@ def test_costs_choose_by_a_prediction_that_all_rows_fitted(n, tmp_path):
     assert again.action.tolist() == expected.tolist()
 
 
-def test_a_majority_is_possible_if_that_keeps_far_fewer_classes(monkeypatch):
+def test_of_many_classes_those_are_possible_that_may_have_a_majority(monkeypatch):
     known, new = decal.datasets.languages("fit"), decal.datasets.languages("test")
     usual = decal.decalibrate(known.logits, known.labels, miss=0.1)
     assert usual.promise.rule == "e_admissible"
-    monkeypatch.setattr(_wish, "WORTH_ANOTHER_RULE", 0.95)
+    monkeypatch.setattr(_wish, "MANY_CLASSES", 10)
     d = decal.decalibrate(known.logits, known.labels, miss=0.1)
     assert d.promise.rule == "majority"
     sets = d.predict(new.logits)

@@ -37,7 +37,7 @@ FEWEST_SPLIT = 100  # fewer rows are not split
 FEWEST_ERRORS = 5  # that a class or group should expect, or rows are not split
 COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are compared
 WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
-WORTH_ANOTHER_RULE = 0.5  # of the classes that are kept: E-admissible ones can be very many
+MANY_CLASSES = 100  # of more, E-admissible ones can be very many: a majority says what is possible
 MIX = 1e-3  # of equal probabilities in the centers of balls, for `hold`: bounds the loss
 ROUND_OFF = 1e-9  # of products with a rate that are whole numbers, and of widths that are 0
 ROWS_COMPARED = 5000  # so many rows tell what a promise costs
@@ -50,7 +50,6 @@ class Kind:
 
     directions: Any
     reference: str
-    rule: str = "e_admissible"
 
     def fit(self, rows: Rows, settings: dict[str, Any]) -> Decalibrator:
         """A model of this kind, fitted on these rows."""
@@ -119,8 +118,8 @@ def decalibrate(
     With a wish, three tenths of the rows (at most 2,000, or 20 per class; with per="class" half as
     many) fit and choose the kind of set: for `miss` the one that keeps fewest classes in
     cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
-    automatic reference, which may be the model as it is; for `hold` always local sets. The rule
-    "majority" says what is possible if it keeps less than half as many classes, of many. The other
+    automatic reference, which may be the model as it is; for `hold` always local sets. Of more
+    than 100 classes those are possible that may have a majority, see `CredalSet.decide`. The other
     rows choose alpha. Fewer than 100 rows, or classes or groups of too few, are not split: local
     sets around the model as it is need no labels, and all rows choose alpha. `width` takes local
     sets around the automatic reference, and all rows for both. The guarantee needs rows that are
@@ -208,7 +207,7 @@ class Wish:
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
         model = kind.fit(some if len(some) else rows, self._fixed)
         by = None if groups is None else groups[promised_by]
-        choice = self._chosen(model, rest, by, some, kind.rule)
+        choice = self._chosen(model, rest, by, some)
         found = self._kept(model, choice, rest, len(some), by)
         assert found.promise is not None
         found.promise = replace(found.promise, recalibration=self._recalibration(model, rows))
@@ -220,7 +219,7 @@ class Wish:
             self._require_enough(len(rows))
         groups = None if groups is None else check_groups(groups, len(rows))
         wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
-        choice = choose(model, rows, **wish)
+        choice = choose(model, rows, **wish, rule=_rule(rows))
         return self._kept(model, choice, rows, model.examples, groups)
 
     def _recalibration(self, model: Decalibrator, rows: Rows) -> tuple[float, ...]:
@@ -319,13 +318,9 @@ class Wish:
         def cost(kind: Kind) -> float:
             return self._kept_by(kind, *halves) + self._kept_by(kind, *halves[::-1])
 
-        costs, least = [cost(kind) for kind in others], cost(first)
-        best = first
-        if min(costs) < WORTH_IT * least:
-            best, least = others[int(np.argmin(costs))], min(costs)
-        fewer = replace(first, rule="majority")  # it keeps one class in each half at least
-        found = cost(fewer) if WORTH_ANOTHER_RULE * least > 2.0 else math.inf
-        return fewer if found < WORTH_ANOTHER_RULE * least else best
+        costs = [cost(kind) for kind in others]
+        best = int(np.argmin(costs))
+        return others[best] if costs[best] < WORTH_IT * cost(first) else first
 
     def _kept_by(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
         """How many classes a kind of set keeps on average, at one alpha; inf if it fails."""
@@ -333,17 +328,16 @@ class Wish:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DecalWarning)
                 model = kind.fit(fitted_on, self._fixed)
-                choice = choose(model, measured_on, miss=self.target, rule=kind.rule)
+                choice = choose(model, measured_on, miss=self.target, rule=_rule(measured_on))
                 return float(choice.decide(measured_on).sum(axis=1).mean())
         except (ValueError, ArithmeticError):
             return math.inf
 
-    def _chosen(
-        self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows, rule: str
-    ) -> Choice:
+    def _chosen(self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows) -> Choice:
         """The alpha that grants the wish, of a model that was fitted on other rows."""
         if self.name == "miss":
-            return choose(model, rows, miss=self.target, per=self.per, groups=groups, rule=rule)
+            by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows)}
+            return choose(model, rows, miss=self.target, **by)
         threshold = threshold_for(model, planned_on, self.target, len(rows))
         return choose(model, rows, hold=self.target, threshold=threshold, groups=groups)
 
@@ -380,6 +374,11 @@ class Wish:
             notes.append("weights counted where sets were fitted, and not here")
         promise = replace(promise, notes=tuple(notes), costs=costs)
         return model.with_promise(replace(choice, promise=promise))
+
+
+def _rule(rows: Rows) -> str:
+    """The rule that says which classes are possible."""
+    return "majority" if rows.shape[1] > MANY_CLASSES else "e_admissible"
 
 
 def plain_logits(rows: Rows) -> Array:
