@@ -1,6 +1,6 @@
 """Logits, labels, weights and truth from files, a chunk of rows at a time.
 
-docs/formats.md says what the files hold. Columns are matched to the classes of a model, or of
+docs/numerics.md says what the files hold. Columns are matched to the classes of a model, or of
 another file, by name where both have names, by position otherwise.
 
 All columns of a table that nobody says anything about are taken for classes. Those that look like
