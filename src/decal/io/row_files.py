@@ -445,7 +445,7 @@ def _refusal(
         f"Leave it out with --ignore {_typed([column])}, or name the classes with "
         f"--columns {_typed(others)} ('{ALL}' takes all)."
     )
-    return InputError(name, "be classes alone", f"{what} in {file.path}, {reason}", remedy)
+    return InputError(name, "hold only classes", f"{what} in {file.path}, {reason}", remedy)
 
 
 def _typed(names: Sequence[str]) -> str:
@@ -469,7 +469,7 @@ def unlabelled_refusal(path: Any, never: Sequence[str], labelled: Sequence[str])
         f"classes, name all with --columns {_typed([*labelled, *never])} ('{ALL}' takes all)."
     )
     fact = f"{listing(never)} in {path}, which no label names"
-    return InputError("logits", "be classes alone", fact, remedy)
+    return InputError("logits", "hold only classes", fact, remedy)
 
 
 # What is wrong with a file
