@@ -63,13 +63,13 @@ def draw_thumbnails(_: Sphinx, page: nodes.document) -> None:
             continue
         links = []
         for section in page.findall(nodes.section):
-            own = [raw for raw in section.findall(nodes.raw) if "picture" in raw["classes"]]
+            own = [node for node in section.children if "picture" in node.get("classes", ())]
             if own:
                 images = re.sub(r' alt="[^"]*"', ' alt=""', own[0].astext())  # the title says it
                 title = escape(section.next_node(nodes.title).astext())
                 links.append(f'<a href="#{section["ids"][0]}">{images}<span>{title}</span></a>')
         html = f'<nav class="thumbnails" aria-label="Figures">{"".join(links)}</nav>'
-        place.children = [nodes.Text(html)]
+        place += nodes.Text(html)
 
 
 def figures_of_notebooks(app: Sphinx, page: nodes.document) -> None:
