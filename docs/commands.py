@@ -8,6 +8,10 @@ import sys
 from pathlib import Path
 
 HEAD = """\
+---
+orphan: true
+---
+
 # All commands and options
 
 What `decal COMMAND --help` says, of every command.
