@@ -1,4 +1,4 @@
-"""The picture of docs/architecture.md, drawn from the imports: python docs/architecture.py
+"""The picture of ARCHITECTURE.md, drawn from the imports: python docs/architecture.py
 
 Layers are rows, the base at the bottom; rooms are boxes with the first sentence of their docstring.
 The layers are those that tests/test_architecture.py specifies. A test compares the committed

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import html
 import re
 import subprocess
 import sys
 from pathlib import Path
-from textwrap import dedent
 
 HEAD = """\
+---
+orphan: true
+---
+
 # All commands and options
 
 What `decal COMMAND --help` says, of every command.
 [The command line](../../command_line.md) shows them at work.
 """
-BOLD = re.compile(r"\[bold\](.*?)\[/\]|<span style=\"font-weight: bold\">(.*?)</span>")
-EPILOG = re.compile(r"^\[bold\].*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+EPILOG = re.compile(r"^Examples:\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 LISTED = re.compile(r"^\*\*Commands\*\*:.*?(?=^## )", re.MULTILINE | re.DOTALL)
 
 
 def readable(epilog: str) -> str:
-    """Examples in fences of their own, what stands between them as text."""
-    first, _, rest = epilog.partition("\n")
-    paragraphs = [first, *re.split(r"\n\s*\n", dedent(rest).strip())]
-    commands = re.compile(r"(\S+ \| )?decal \w")
-    said = [f"```console\n{p.strip()}\n```" if commands.match(p) else p for p in paragraphs]
-    return "\n\n".join(said).replace("\n```\n\n```console", "") + "\n\n"
+    """Headings in bold, commands in fences, all else as items of a list."""
+    said = []
+    for line in epilog.rstrip().splitlines():
+        text = line.strip()
+        if not line.startswith(" "):
+            said.append(f"**{text.removesuffix(':')}**\n")
+        elif line.startswith("        ") or re.match(r"(\S+ \| )?decal \w", text):
+            said.append(f"```console\n{line[4:]}\n```\n")
+        else:
+            said.append(f"- {text}\n")
+    return "\n".join(said).replace("\n```\n\n```console", "") + "\n\n"
 
 
 def page() -> str:
@@ -40,8 +46,7 @@ def page() -> str:
     )
     told = found.stdout.partition("\n")[2]
     told = EPILOG.sub(lambda m: readable(m[0]), LISTED.sub("", told))
-    told = BOLD.sub(lambda m: f"**{m[1] or m[2]}**", told)
-    return HEAD + html.unescape(told)
+    return HEAD + told
 
 
 def write(path: Path) -> None:

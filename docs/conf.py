@@ -19,7 +19,7 @@ from sphinx.transforms import SphinxTransform  # noqa: E402
 
 import decal  # noqa: E402
 
-REFERENCE = sorted((HERE / "reference").glob("*.md"))
+REFERENCE = HERE / "reference" / "index.md"
 GENERATED = HERE / "reference" / "generated"
 
 project = "decal"
@@ -56,7 +56,7 @@ nb_execution_excludepatterns = [] if DATA else ["*medical_images.md", "*zero_sho
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_mock_imports = ["pyspark"]  # no page runs it, and it is large
-autosummary_generate = [str(page) for page in REFERENCE]
+autosummary_generate = [str(REFERENCE)]
 napoleon_google_docstring = False
 napoleon_use_ivar = True  # attributes as a list, like parameters
 napoleon_use_rtype = False  # what is returned and its type in one line
@@ -77,7 +77,7 @@ html_copy_source = html_show_sourcelink = False  # pages are read as they are re
 def write_pages(_):
     """Pages and frames that are made from decal itself, so that they cannot go stale."""
     GENERATED.mkdir(exist_ok=True)
-    listed = "\n".join(page.read_text(encoding="utf-8") for page in REFERENCE)
+    listed = REFERENCE.read_text(encoding="utf-8")
     wanted = re.findall(r"^   (decal(?:_lab)?\.\S+)$", listed, re.MULTILINE)
     for page in GENERATED.glob("*.rst"):
         if page.stem not in wanted:

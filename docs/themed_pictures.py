@@ -6,6 +6,7 @@ white: their dark partners are made here.
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 
@@ -39,13 +40,36 @@ class Picture(SphinxDirective):
                 source = f'<source media="{NARROW}" {self._file("srcset", narrow, to_root)}>'
             image = f'<img {self._file("src", wide, to_root)} alt="{alt}">'
             shown.append(f'<picture class="only-{theme}">{source}{image}</picture>')
-        return [nodes.raw("", "\n".join(shown), format="html")]
+        return [nodes.raw("", "\n".join(shown), format="html", classes=["picture"])]
 
     def _file(self, attribute: str, path: Path, to_root: str) -> str:
         self.env.note_dependency(str(path))
         width, height = size(path)
         address = to_root + path.relative_to(self.env.srcdir).as_posix()
         return f'{attribute}="{address}" width="{width:.0f}" height="{height:.0f}"'
+
+
+class Thumbnails(SphinxDirective):
+    """A small picture of every section of the page that has one, which leads there."""
+
+    def run(self) -> list[nodes.Node]:
+        return [nodes.raw("", "", format="html", classes=["thumbnails"])]
+
+
+def draw_thumbnails(_: Sphinx, page: nodes.document) -> None:
+    """What the directive shows, as soon as the sections are known."""
+    for place in page.findall(nodes.raw):
+        if "thumbnails" not in place["classes"]:
+            continue
+        links = []
+        for section in page.findall(nodes.section):
+            own = [node for node in section.children if "picture" in node.get("classes", ())]
+            if own:
+                images = re.sub(r' alt="[^"]*"', ' alt=""', own[0].astext())  # the title says it
+                title = escape(section.next_node(nodes.title).astext())
+                links.append(f'<a href="#{section["ids"][0]}">{images}<span>{title}</span></a>')
+        html = f'<nav class="thumbnails" aria-label="Figures">{"".join(links)}</nav>'
+        place += nodes.Text(html)
 
 
 def figures_of_notebooks(app: Sphinx, page: nodes.document) -> None:
@@ -64,5 +88,7 @@ def figures_of_notebooks(app: Sphinx, page: nodes.document) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("picture", Picture)
+    app.add_directive("thumbnails", Thumbnails)
+    app.connect("doctree-read", draw_thumbnails)
     app.connect("doctree-read", figures_of_notebooks, priority=400)  # before images are collected
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The tree is the architecture: this file specifies it, docs/architecture.md draws it."""
+"""The tree is the architecture: this file specifies it, ARCHITECTURE.md draws it."""
 
 import ast
 import importlib.util
@@ -15,7 +15,8 @@ from helpers import house_rules as rules
 from helpers.imports import Package
 
 TESTS = Path(__file__).parent
-DOCS = TESTS.parent / "docs"
+ROOT = TESTS.parent
+DOCS = ROOT / "docs"
 PACKAGE = Package(Path(decal.__file__).parent)
 
 # A room is a folder or a file directly in decal. A room imports from layers below its own and,
@@ -202,14 +203,14 @@ def test_the_picture_shows_the_tree_as_it_is(arrangement, theme):
     ElementTree.fromstring(committed)
 
 
-LINK = re.compile(r"\[`([^`]+)`\]\((\.\./[^)#]+)\)")
+LINK = re.compile(r"\[`([^`]+)`\]\(([^)#]+)\)")
 
 
 def test_what_the_page_links_to_is_defined_in_that_file():
-    page = DOCS / "architecture.md"
+    page = ROOT / "ARCHITECTURE.md"
     links = LINK.findall(page.read_text(encoding="utf-8"))
     assert len(links) > 20
-    missing = [f"{name} in {file}" for name, file in links if not defines(DOCS / file, name)]
+    missing = [f"{name} in {file}" for name, file in links if not defines(ROOT / file, name)]
     assert missing == []
 
 

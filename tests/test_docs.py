@@ -17,15 +17,16 @@ from helpers.snippets import snippets, surprises
 pytestmark = pytest.mark.filterwarnings("error")  # what a page shows must not warn
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 EXTRAS = {
-    "calibration_tests": ["decal_lab"],
-    "datasets": ["decal_lab"],
+    "comparison": ["decal_lab"],
+    "deploy": ["onnx", "onnxruntime"],
+    "evidence_promises": ["decal_lab"],
+    "evidence_sets": ["decal_lab"],
     "explorer": ["PIL"],
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
-    "onnx": ["onnx", "onnxruntime"],
-    "scores": ["decal_lab"],
     "torch": ["torch"],
     "zeroshot": ["torch", "transformers"],
 }
@@ -44,7 +45,7 @@ NAMED_TEST = re.compile(r"`((?:lab/)?tests/[\w/]+\.py)::(\w+)`")
 
 
 def test_the_tests_that_hold_promises_exist():
-    named = NAMED_TEST.findall((ROOT / "docs/guarantees.md").read_text(encoding="utf-8"))
+    named = NAMED_TEST.findall((DOCS / "numerics.md").read_text(encoding="utf-8"))
     assert len(named) > 15
     missing = []
     for file, name in named:
@@ -57,14 +58,53 @@ def test_the_tests_that_hold_promises_exist():
 REPRODUCED = re.compile(r"`decal reproduce ([a-z][a-z-]*)[` ]")
 
 
-def test_pages_name_experiments_that_exist_and_the_papers_page_names_all():
+def test_pages_name_experiments_that_exist_and_one_page_names_all():
     EXPERIMENTS = pytest.importorskip("decal_lab.experiments").EXPERIMENTS
     pages = {path.name: path.read_text(encoding="utf-8") for path in PAGES}
     for name, text in pages.items():
         assert set(REPRODUCED.findall(text)) <= set(EXPERIMENTS), name
-    assert len(set(REPRODUCED.findall(pages["paper.md"]))) > 10
-    unnamed = [name for name in EXPERIMENTS if f"{name}`" not in pages["paper.md"]]
+    assert len(set(REPRODUCED.findall(pages["reproducing.md"]))) > 10
+    unnamed = [name for name in EXPERIMENTS if f"{name}`" not in pages["reproducing.md"]]
     assert unnamed == []
+
+
+TOCTREE = re.compile(r"```\{toctree\}\n((?::.*\n)+)\n((?:.+\n)+)```")
+CAPTION = re.compile(r":caption: (.+)")
+SHORT = ("Your model", "Your question")
+MOST_PAGES, MOST_WORDS, MOST_OF_A_SHORT_PAGE = 34, 40_000, 900
+
+
+def words(page):
+    return len((DOCS / f"{page}.md").read_text(encoding="utf-8").split())
+
+
+def test_every_page_is_in_the_sidebar_once_and_is_called_there_as_its_title_says():
+    told = (DOCS / "index.md").read_text(encoding="utf-8")
+    entries = [line for _, lines in TOCTREE.findall(told) for line in lines.splitlines()]
+    assert [entry for entry in entries if "<" in entry] == []
+    written = [entry for entry in entries if "/generated/" not in entry]
+    assert sorted(["index", *written]) == sorted([*hand_written_pages(), "changelog"])
+
+
+def test_the_documentation_stays_within_its_budget_of_pages_and_words():
+    pages = hand_written_pages()
+    assert len(pages) <= MOST_PAGES
+    assert sum(map(words, pages)) <= MOST_WORDS
+    told = (DOCS / "index.md").read_text(encoding="utf-8")
+    sections = {CAPTION.search(head)[1]: lines.split() for head, lines in TOCTREE.findall(told)}
+    long = {
+        page: words(page)
+        for section in SHORT
+        for page in sections[section]
+        if words(page) > MOST_OF_A_SHORT_PAGE
+    }
+    assert long == {}
+
+
+def hand_written_pages():
+    found = [*DOCS.glob("*.md"), *(DOCS / "tutorials").glob("*.md"), DOCS / "reference/index.md"]
+    names = {page.relative_to(DOCS).with_suffix("").as_posix() for page in found}
+    return names - {"changelog"}
 
 
 DOCUMENTED = re.compile(r"^(?:   |\.\. py:data:: )(decal(?:_lab)?\.[\w.]+)$", re.MULTILINE)
@@ -104,11 +144,7 @@ def test_every_public_name_has_a_page_in_the_reference():
     for needed in ("torch", "sklearn", "onnx", "dask", "pyspark", "matplotlib", "transformers"):
         pytest.importorskip(needed)
     pytest.importorskip("decal_lab")
-    listed = [
-        name
-        for page in (ROOT / "docs" / "reference").glob("*.md")
-        for name in DOCUMENTED.findall(page.read_text(encoding="utf-8"))
-    ]
+    listed = DOCUMENTED.findall((DOCS / "reference/index.md").read_text(encoding="utf-8"))
     assert len(listed) == len(set(listed))
     laboratory = [f"decal_lab.{room}" for room in ("baselines", "data", "members")]
     names = [*public_modules(), *laboratory]

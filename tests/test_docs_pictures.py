@@ -87,6 +87,20 @@ def test_dark_pictures_are_those_that_the_script_makes_of_the_light_ones():
         assert partner.read_text(encoding="utf-8") == expected, message
 
 
+def test_pictures_of_the_gallery_are_drawn_by_the_code_below_them(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(DOCS))
+    pillow = pytest.importorskip("PIL.Image")
+    script = the_script("gallery")
+    drawn = {name: digest for name, _, digest in script.steps() if name}
+    assert len(drawn) > 10
+    for name, digest in drawn.items():
+        for kind in ("light", "dark", "narrow_light", "narrow_dark"):
+            path = DOCS / "_static" / "gallery" / f"{name}_{kind}.png"
+            with pillow.open(path) as picture:
+                assert picture.info[script.CODE] == digest, f"run: python docs/gallery.py {name}"
+
+
 def test_a_colour_without_counterpart_is_not_passed_over():
     script = the_script("dark")
     with pytest.raises(KeyError, match="#123456"):

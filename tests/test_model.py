@@ -131,7 +131,7 @@ def test_what_chunks_show_together_is_told_once():
     with pytest.warns(decal.AnswerWarning) as found:
         seen.warn()
     assert {str(w.message).split(":")[0] for w in found} == {
-        "logits must come as those that fit was given",
+        "logits must look like those that fit was given",
     }
     with warnings.catch_warnings():
         warnings.simplefilter("error")

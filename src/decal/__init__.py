@@ -1,4 +1,4 @@
-"""Credal predictions from any classifier's logits: exact, fast, after the fact.
+"""Credal predictions from any classifier's logits: exact, fast, without retraining.
 
 >>> import decal
 >>> logits, labels = [[2.0, 0.0], [1.5, 0.2], [0.3, 0.9], [-1.0, 1.0]], [0, 0, 1, 1]

@@ -506,7 +506,7 @@ class NewInputs:
         p = fitted.p_value(new)
         if p < UNLIKE:
             AnswerWarning.warn(
-                f"logits must come as those that fit was given: got a mean confidence of "
+                f"logits must look like those that fit was given: got a mean confidence of "
                 f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
                 f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
                 "the inputs are of another kind, the labels say little about them."

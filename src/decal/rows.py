@@ -285,15 +285,14 @@ def _labelled_frame(
         numbers = row_numbers(found, matrix) or next(filter(INDEX.fullmatch, found), None)
         if numbers is not None:
             fact = f"the column {numbers!r}, which looks like an index or row numbers"
-            raise InputError("logits", "be classes alone", fact, advice)
+            raise InputError("logits", "hold only classes", fact, advice)
         given = np.asarray(labels)
         if whole and given.dtype.kind in "OTU":
             known = {str(label) for label in given.ravel().tolist()}
             never = [name for name in found if name not in known]
             if never and known <= set(found):
-                InputWarning.warn(
-                    f"no label names {listing(never)}: taken as a class without labels. {advice}"
-                )
+                said = f"no label names {listing(never)}, so it counts as a class without labels."
+                InputWarning.warn(f"{said} {advice}")
     return matrix, labels, weights, found
 
 
@@ -467,10 +466,10 @@ def look_like_probabilities(values: Logits, *, total: float = 1.0) -> bool:
 def warn_of_probabilities(
     name: str = "logits",
     remedy: Words = REMEDY,
-    fact: str = "rows that are not negative and sum to 1, as probabilities do",
+    fact: str = "rows that are not negative and sum to 1",
 ) -> None:
     """Warn the caller of decal, whichever function was called."""
-    said = f"{name} must be logits: got {fact}; the intervals would be wrong. "
+    said = f"{name} must not be probabilities: got {fact}; the intervals would be wrong. "
     InputWarning.warn((said, remedy, "."))
 
 

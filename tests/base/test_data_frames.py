@@ -122,7 +122,9 @@ def test_columns_that_are_no_classes_are_refused(more, message):
 
 def test_a_column_that_no_label_names_is_a_class_without_labels_and_told():
     rare = pd.DataFrame(columns() | {"fox": np.linspace(-4, -3, 50)})
-    with pytest.warns(UserWarning, match="no label names fox: taken as a class without labels"):
+    with pytest.warns(
+        UserWarning, match="no label names fox, so it counts as a class without labels"
+    ):
         d = decal.decalibrate(rare, LABELS, alpha=0.9)
     assert d.classes == (*NAMES, "fox")
     named = decal.decalibrate(rare, LABELS, alpha=0.9, classes=(*NAMES, "fox"))
@@ -176,7 +178,7 @@ def test_probabilities_come_in_frames_too(model):
     table = pd.DataFrame(p, columns=NAMES)[["dog", "eel", "cat"]]
     d = decal.decalibrate(table, LABELS, alpha=0.9, classes=NAMES, probabilities=True)
     np.testing.assert_allclose(d.predict(table).lower, model.predict(Z).lower, rtol=0, atol=1e-9)
-    with pytest.warns(decal.InputWarning, match="must be logits"):
+    with pytest.warns(decal.InputWarning, match="must not be probabilities"):
         model.predict(table)
     np.testing.assert_allclose(decal.logits_from_probabilities(table), np.log(p[:, [1, 2, 0]]))
     error = decal.metrics.expected_calibration_error

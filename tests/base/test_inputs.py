@@ -175,7 +175,7 @@ def test_probabilities_passed_as_logits_get_a_warning(K, dtype):
 def test_questions_of_a_model_notice_them_too():
     z, y = make_labelled()
     d = decal.decalibrate(z, y, alpha=0.9)
-    with pytest.warns(decal.InputWarning, match="must be logits") as found:
+    with pytest.warns(decal.InputWarning, match="must not be probabilities") as found:
         decal.choose(d, softmax(z), width=0.5)
     assert {(w.filename, str(w.message)) for w in found} == {(__file__, str(found[0].message))}
     with pytest.warns(decal.InputWarning, match="Pass probabilities=True, convert them"):
@@ -224,7 +224,7 @@ def test_nasty_logits_get_no_warning(data):
     if (np.abs(np.asarray(z, dtype=float).sum(axis=1) - 1) <= 0.01).all():
         return
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", ".* must be logits")
+        warnings.filterwarnings("error", ".* must not be probabilities")
         decal.Decalibrator(0.9).fit(z, y)
 
 

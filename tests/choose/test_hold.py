@@ -331,7 +331,7 @@ def test_labels_that_contradict_the_model_exclude_nothing():
     z, _, _ = sample(8, 200)
     choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9)
     assert choice.alpha == 0
-    assert "labels are too surprising for 0.9, nothing is excluded" in repr(choice)
+    assert "the model finds the labels too unlikely for 0.9, nothing is excluded" in repr(choice)
     choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9, confidence=0.9, entropy=0.1)
     assert choice.alpha == 0
 

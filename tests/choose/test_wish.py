@@ -256,7 +256,9 @@ def test_rows_that_cannot_grant_a_wish():
     with pytest.raises(ValueError, match="logits must be a matrix of all classes for miss"):
         decal.decalibrate(top, y, miss=0.1)
     shuffled = np.random.default_rng(0).permutation(y)
-    with pytest.raises(ValueError, match="hold must be what the labels can prove: got 0.99, and"):
+    with pytest.raises(
+        ValueError, match="hold must be a share that these labels can prove: got 0.99, and"
+    ):
         decal.decalibrate(z, shuffled, hold=0.99)
     with pytest.warns(decal.InputWarning, match="labels"):
         decal.decalibrate(4 * z, shuffled, miss=0.1)

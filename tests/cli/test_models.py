@@ -218,7 +218,9 @@ def test_probabilities_passed_as_logits_get_one_line(model):
     data = read_npz("logits.npz")
     columns = {name: data["truth"][:, k] for k, name in enumerate(NAMES)}
     write_columns(Path("p.csv"), columns | {"label": np.array(NAMES)[data["labels"]]})
-    warning = "Warning: logits must be logits: got rows that are not negative and sum to 1"
+    warning = (
+        "Warning: logits must not be probabilities: got rows that are not negative and sum to 1"
+    )
     for command, out in (
         (["fit", "--alpha=0.8", "p.csv"], "out.npz"),
         (["predict", model, "p.csv"], "out.npz"),

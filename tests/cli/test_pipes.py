@@ -106,7 +106,10 @@ def test_what_a_stream_cannot_be_is_refused(model):
     )
     result = run("predict", "-", "logits.csv", "-o", "x.csv")
     assert result.exit_code == 2
-    assert "a model is read from a file" in result.stderr
+    assert "MODEL must be a file: got standard input." in result.stderr
     result = run("predict", "logits.csv", model, "-o", "x.csv")
     assert result.exit_code == 2
-    assert "logits.csv is no model" in result.stderr
+    assert (
+        "MODEL must be a model, which ends in .npz: got logits.csv. The model comes"
+        in result.stderr
+    )

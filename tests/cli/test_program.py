@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import decal
 from decal import __main__ as _entry
 from decal.cli import app, plugins
-from helpers.commands import run, succeed
+from helpers.commands import refused, run, succeed
 
 pytestmark = pytest.mark.usefixtures("logit_files")
 
@@ -48,8 +48,8 @@ def test_help_fits_eighty_columns_and_begins_with_what_it_is_for(command):
     lines = [line for line in result.stdout.splitlines() if line.strip()]
     assert all(len(line) <= 80 for line in lines)
     assert lines[0].lstrip().startswith("Usage: ")
-    assert re.match(r" [A-Z][a-z]+ ", lines[1])
-    assert not re.search(r"\w…", result.stdout)  # nothing is cut
+    assert re.match(r"  [A-Z][a-z]+ ", lines[1])
+    assert not re.search(r"\w(…|\.\.\.)", result.stdout)  # nothing is cut
 
 
 def test_flags_of_the_program_show_no_type():
@@ -102,19 +102,19 @@ def test_a_command_of_another_package_works_like_one_of_decal(monkeypatch):
     assert "Greet somebody." in told
     assert "decal greet Ada" in told
     assert "bool" not in told.lower()
-    refused = run("greet", "Ada", "--loud")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == "decal greet: NAME must be quiet: got --loud.\n"
+    result = run("greet", "Ada", "--loud")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "decal greet: NAME must be quiet: got --loud.\n"
 
 
 def test_without_the_laboratory_its_command_says_what_to_install(monkeypatch):
     offer(monkeypatch)
     assert " reproduce " in succeed("--help").stdout
     assert "pip install decal-lab" in succeed("reproduce", "--help").stdout
-    refused = run("reproduce", "local", "--quick")
-    assert (refused.exit_code, refused.stdout) == (2, "")
+    result = run("reproduce", "local", "--quick")
+    assert (result.exit_code, result.stdout) == (2, "")
     wanted = "decal reproduce: this command needs the laboratory: pip install decal-lab\n"
-    assert refused.stderr == wanted
+    assert result.stderr == wanted
 
 
 def test_a_broken_package_breaks_its_own_command_only(monkeypatch):
@@ -122,9 +122,9 @@ def test_a_broken_package_breaks_its_own_command_only(monkeypatch):
     listed = succeed("--help").stdout
     assert " reproduce " in listed
     assert " greet " in listed
-    refused = run("reproduce", "--list")
-    assert refused.exit_code == 2
-    assert refused.stderr == (
+    result = run("reproduce", "--list")
+    assert result.exit_code == 2
+    assert result.stderr == (
         "decal reproduce: decal_gone.command:register must be a command that can be imported: got "
         "ModuleNotFoundError: No module named 'decal_gone'. Install or update its package.\n"
     )
@@ -144,6 +144,27 @@ def test_commands_of_other_packages_are_listed_without_an_import(monkeypatch):
 def test_a_command_that_nobody_has_is_a_usage_error(monkeypatch):
     offer(monkeypatch)
     assert "No such command 'greet'" in run("greet").stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--nosuch", "decal: No such option: --nosuch"),
+        ("greet", "decal: No such command 'greet'. See decal --help."),
+        ("evaluate", "decal evaluate: Missing argument 'MODEL'. See decal evaluate --help."),
+        ("fit logits.csv --mis 1", "decal fit: No such option: --mis"),
+        ("fit logits.csv -o m.npz --miss x", "decal fit: Invalid value for '--miss'"),
+        ("fit none.csv -o m.npz", "decal fit: LOGITS must exist: got none.csv.\n"),
+        ("fit logits.csv --weights . -o m.npz", "decal fit: --weights must be a file: got the"),
+    ],
+)
+def test_whatever_is_wrong_is_said_in_one_line_of_one_style(typed, said, monkeypatch):
+    offer(monkeypatch)
+    assert refused(*typed.split()).startswith(said)
+
+
+def test_no_arguments_at_all_show_the_help():
+    assert "Start with decal demo." in run().output
 
 
 def test_completion_can_be_installed():

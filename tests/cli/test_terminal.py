@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,10 @@ import pytest
 pytest.importorskip("typer", reason="needs decal[cli]")
 pytest.importorskip("pyarrow", reason="needs decal[cli]")
 
+from rich.console import Console
+
 import decal
+from decal.cli import terminal
 from helpers.archives import read_npz
 from helpers.commands import run, succeed
 from helpers.logit_files import NAMES
@@ -191,3 +195,13 @@ def test_what_is_said_names_options_and_not_python():
         if PYTHON.search("\n".join(said)):
             of_python[command] = said
     assert not of_python
+
+
+def test_a_terminal_breaks_messages_between_words(monkeypatch):
+    screen = Console(file=StringIO(), force_terminal=True, no_color=True, width=30)
+    monkeypatch.setattr(terminal, "messages", screen)
+    message = "decal fit: LOGITS must exist: got folder_of_logits/with_a_long_name.parquet."
+    terminal.say(message, style="none")
+    lines = screen.file.getvalue().splitlines()
+    assert len(lines) > 2
+    assert " ".join(line.strip() for line in lines) == message

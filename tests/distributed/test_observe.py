@@ -97,5 +97,5 @@ def test_bad_partitions_are_named_and_nothing_is_observed(inputs):
         observe(shift, new)
     assert shift.frequencies.inputs == 10
     p = np.exp(new) / np.exp(new).sum(axis=1, keepdims=True)
-    with pytest.warns(decal.InputWarning, match="must be logits"):
+    with pytest.warns(decal.InputWarning, match="must not be probabilities"):
         observe(shift, da.from_array(p, chunks=(20, 3)))

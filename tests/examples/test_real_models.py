@@ -331,7 +331,7 @@ def test_every_example_says_how_to_install_what_it_needs(name):
     code = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
     (line,) = re.findall(r"^INSTALL = (.*?)^[A-Z]", code, re.MULTILINE | re.DOTALL)
     (listed,) = re.findall(r"^# dependencies = \[(.*?)^# (?:\]|\[tool)", code, re.M | re.DOTALL)
-    page = (EXAMPLES.parents[1] / "docs" / "real_models.md").read_text(encoding="utf-8")
+    page = (EXAMPLES.parents[1] / "docs" / "reproducing.md").read_text(encoding="utf-8")
     named = re.findall(r'"([a-z][\w\[\],.-]*)"', listed)
     assert len(named) >= 4
     for package in named:

@@ -75,7 +75,7 @@ def slow_files_first(items, longest, group_of):
     items.sort(key=order)
     for item in items:  # drawn logits may look like probabilities, and are none
         if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
-            item.add_marker(pytest.mark.filterwarnings("ignore:.* must be logits"))
+            item.add_marker(pytest.mark.filterwarnings("ignore:.* must not be probabilities"))
 
 
 def file_of(nodeid):

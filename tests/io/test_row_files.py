@@ -289,7 +289,7 @@ def written(folder, kind="csv", **more):
 
 
 def refusal(path, **options):
-    with pytest.raises(ValueError, match="must be classes alone") as caught:
+    with pytest.raises(ValueError, match="must hold only classes") as caught:
         open_source(path, **options).all()
     return str(caught.value)
 
@@ -302,8 +302,8 @@ def test_the_index_that_pandas_writes_is_no_class(tmp_path):
     path = tmp_path / "x.csv"
     pd.DataFrame(labelled_columns()).to_csv(path)
     assert refusal(path) == (
-        f"logits must be classes alone: got a column without a name in {path}, which looks like an "
-        "index. Leave it out with --ignore 'Unnamed: 0', or name the classes with --columns "
+        f"logits must hold only classes: got a column without a name in {path}, which looks like "
+        "an index. Leave it out with --ignore 'Unnamed: 0', or name the classes with --columns "
         "cat,dog,eel ('*' takes all)."
     )
     source = open_source(path, ignore=["Unnamed: 0"])
@@ -343,7 +343,7 @@ NUMBERS = {
 def test_row_numbers_are_no_class_whatever_their_name(tmp_path, numbers, kind):
     path = written(tmp_path, kind, patient=NUMBERS[numbers])
     assert refusal(path) == (
-        f"logits must be classes alone: got the column 'patient' in {path}, whose whole numbers "
+        f"logits must hold only classes: got the column 'patient' in {path}, whose whole numbers "
         "look like those of rows. Leave it out with --ignore patient, or name the classes with "
         "--columns cat,dog,eel ('*' takes all)."
     )
@@ -398,7 +398,7 @@ def test_columns_are_as_suspicious_in_a_table_of_the_truth(tmp_path):
     truth = {name: np.full(50, 1 / 3) for name in NAMES}
     writers.write_columns(tmp_path / "truth.csv", {"": np.arange(50)} | truth)
     options = {"truth": tmp_path / "truth.csv", "needed": ("truth",)}
-    with pytest.raises(ValueError, match="truth must be classes alone: got a column without"):
+    with pytest.raises(ValueError, match="truth must hold only classes: got a column without"):
         open_source(tmp_path / "x.npz", **options)
     source = open_source(tmp_path / "x.npz", ignore=["Unnamed: 0"], **options)
     assert source.all().truth.shape == (50, 3)

@@ -119,7 +119,7 @@ def test_cells_stand_below_each_other_the_worst_first_with_their_p_values():
 def test_the_title_says_what_is_left_out_and_that_passing_proves_nothing():
     ax = plot.calibration_test(refute(CREDAL[:20], LABELS[:20]), top=1, legend=False)
     assert ax.get_title(loc="left") == (
-        "None of 2 cells refuted: not refuted is not valid\nshown: the 1 smallest p-values"
+        "None of 2 cells refuted\nNot refuted is not valid\nThe 1 smallest p-values"
     )
     assert set(dots(ax)) == {"frequency"}
     assert ax.get_legend() is None

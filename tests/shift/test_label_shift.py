@@ -265,7 +265,7 @@ def test_frames_names_and_probabilities_go_through_the_gate():
         plain.predict(z).upper, abs=1e-7
     )
     p = np.exp(z - z.max(axis=1, keepdims=True))
-    with pytest.warns(decal.InputWarning, match="must be logits"):
+    with pytest.warns(decal.InputWarning, match="must not be probabilities"):
         decal.LabelShift().fit(p / p.sum(axis=1, keepdims=True), y)
 
 

@@ -31,25 +31,20 @@ RESULTS = Path("decal-results")
 FIRST_COLUMN = 8
 """Least width of a table's first column in characters, however narrow the terminal."""
 
-REPRODUCE_EXAMPLES = """[bold]Examples[/]
-
+REPRODUCE_EXAMPLES = """Examples:
     decal reproduce --list
-
     decal reproduce coverage-efficiency zero-shot --download
-
     decal reproduce directions --data logits --seeds 0,1,2
-
     decal reproduce yours --extra my_method.py --quick
-
     decal reproduce --all --quick --report report.html
-    """
+"""
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME…", help="Experiments to run.", autocompletion=lambda: list(EXPERIMENTS)
+            metavar="NAME", help="Experiments to run.", autocompletion=lambda: list(EXPERIMENTS)
         ),
     ] = None,
     listed: Annotated[
@@ -103,8 +98,9 @@ def reproduce(
         ),
     ] = None,
 ) -> None:
-    """Run experiments on the data available, and write rows of results, tables and figures.
+    """Run the paper's experiments on the data available.
 
+    Writes rows of results, tables and figures.
     Results that are already in the folder are not computed again unless their data or settings
     have changed, so a stopped run continues where it was. Data that are not available are listed
     and left out; those that are public can be fetched.

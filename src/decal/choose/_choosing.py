@@ -128,8 +128,8 @@ def choose(
     -------
     Choice
         Stands for its alpha, predicts and decides, and prints its promise. Where rows are too few,
-        or labels too surprising, alpha is 0, and a note says so. It is 1 if even that misses few
-        enough. At most 29 predictions for each alpha, most of them of few rows.
+        or their labels too unlikely to the model, alpha is 0, and a note says so. It is 1 if even
+        that misses few enough. At most 29 predictions for each alpha, most of them of few rows.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
         f"level, {above:.6g}"
     )
     smooth: Words = ("A model with ", Setting("likelihood", "mean"), " has no such gap.")
-    raise InputError("width", "be that of some alpha", fact, smooth if below == 0 else "")
+    raise InputError("width", "be one that some alpha gives", fact, smooth if below == 0 else "")
 
 
 def _for_coverage(

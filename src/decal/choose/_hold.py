@@ -128,7 +128,7 @@ def _least_budget(
     if found is None or found[0] >= losses.vacuous_budget:
         n = len(losses)
         few = delta * (n + 1) < 1 or error is not None
-        why = f"{n} are too few" if few else "labels are too surprising"
+        why = f"{n} are too few" if few else "the model finds the labels too unlikely"
         return math.inf, 0.0, f"{why} for {complement(delta):g}, nothing is excluded"
     return *found, ""
 

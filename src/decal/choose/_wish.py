@@ -349,7 +349,7 @@ class Wish:
         if self.name == "hold" and choice.alpha == 0:
             fact = f"{self.target:g}, and {', '.join(promise.notes)}"
             remedy = "Wish for less, or for miss=, or label more rows."
-            raise InputError("hold", "be what the labels can prove", fact, remedy)
+            raise InputError("hold", "be a share that these labels can prove", fact, remedy)
         drawn = np.random.default_rng([self.seed, 2]).permutation(len(rows))[:ROWS_COMPARED]
         some, by = rows[drawn], None if groups is None else groups[drawn]
         sets = promised_sets(model, some, choice.alpha, promise, by)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from textwrap import fill
 from typing import Annotated, Any
 
 import typer
@@ -30,12 +33,28 @@ from decal.cli.triage import TRIAGE_EXAMPLES, triage
 __all__ = ["app", "messages", "output", "progress_bar", "say"]
 
 
+COMMAND_LINE = re.compile(r" +(\S+ \| )?decal |        ")
+"""A command to copy, or the rest of one."""
+
+
 class _Command(typer.core.TyperCommand):
     """A command whose help is short: no type for flags, and one long name for each option."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _shorten(self, ctx)
         super().format_help(ctx, formatter)
+        formatter.buffer = [part.replace(UNBROKEN_HYPHEN, "-") for part in formatter.buffer]
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        for line in (self.epilog or "").splitlines():
+            if not line.startswith(" "):
+                formatter.write(f"\n{line}\n")
+            elif COMMAND_LINE.match(line):  # is copied, so not broken
+                formatter.write(f"{line[2:]}\n")
+            else:
+                text, width = _unbroken(line.strip()), formatter.width
+                lines = fill(text, width, initial_indent="  ", subsequent_indent="    ")
+                formatter.write(f"{lines}\n")
 
 
 class _Commands(typer.core.TyperGroup):
@@ -59,9 +78,13 @@ class _Commands(typer.core.TyperGroup):
         listing.listing = True
         super(_Commands, listing).format_help(ctx, formatter)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with _usage_errors_said(ctx):
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _usage_errors_said(ctx):
                 warnings.showwarning = _warnings_said()
                 return super().invoke(ctx)
         except BrokenPipeError:
@@ -80,6 +103,33 @@ def _shorten(command: Any, ctx: Any) -> None:
             option.metavar = ""
         others = [name for name in option.opts if name.startswith("--")][1:]
         option.opts = [name for name in option.opts if name not in others]
+        option.help = _unbroken(option.help)
+    command.help = _unbroken(command.help)
+
+
+UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
+
+
+def _unbroken(text: str | None) -> str:
+    """Hyphens within words as lines are not broken at."""
+    return re.sub(r"(?<=\w)-(?=\w)", UNBROKEN_HYPHEN, text or "")
+
+
+UsageError: Any = typer.BadParameter.__base__  # which typer does not name
+
+
+@contextmanager
+def _usage_errors_said(ctx: Any) -> Iterator[None]:
+    """Ends in one line if options are wrong, as all that is wrong does."""
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        name = " ".join(["decal", *filter(None, [ctx.invoked_subcommand])])
+        wrong = error.format_message().rstrip(".")
+        say(f"{name}: {wrong}. See {name} --help.", style="red")
+        raise typer.Exit(2) from error
 
 
 def _warnings_said() -> Callable[..., None]:
@@ -98,7 +148,7 @@ def _warnings_said() -> Callable[..., None]:
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -118,8 +168,8 @@ def _decal(
 ) -> None:
     """Credal predictions from any classifier's logits.
 
-    Start with [bold]decal demo[/]. With logits of your own: [bold]decal fit[/] learns from labelled
-    ones and grants a wish, [bold]decal report[/] says what is possible for new ones.
+    Start with decal demo. With logits of your own: decal fit learns from labelled ones and grants a
+    wish, decal report says what is possible for new ones.
     """
 
 
@@ -136,13 +186,12 @@ EXAMPLES: dict[Callable[..., None], str] = {
     export: EXPORT_EXAMPLES,
     demo: DEMO_EXAMPLES,
 }
-"""What is below the help of each command: paragraphs of one line each."""
+"""What is below the help of each command: headings, and below each lines, indented."""
 
 for _command, _examples in EXAMPLES.items():
-    _lines = (line.strip() for line in _examples.splitlines())
     _told = inspect.cleandoc(_command.__doc__ or "").split("\n\n")
     app.command(
         cls=_Command,
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in _told),
-        epilog="\n\n".join(filter(None, _lines)),
+        epilog=_examples,
     )(_command)

@@ -18,13 +18,13 @@ from decal.io.folders import Layout, open_folder
 from decal.io.formats import TABLES
 from decal.io.writers import check_output, write_columns
 
-CHOOSE_EXAMPLES = """[bold]Examples[/]
+CHOOSE_EXAMPLES = """Examples:
     decal choose model.npz heldout.csv --miss 0.05
     decal choose model.npz heldout.npz --coverage 0.9 --guaranteed -o chosen.npz
     decal choose model.npz logits.npy --width 0.2 -o choice.csv
-    decal predict model.npz new.csv -o sets.csv --alpha $(decal choose model.npz heldout.csv \
---miss 0.05)
-    [bold]Which wish needs what[/]
+    decal predict model.npz new.csv -o sets.csv \\
+        --alpha $(decal choose model.npz heldout.csv --miss 0.05)
+Which wish needs what:
     --miss: labels that neither trained nor fitted the model. The kept classes of new inputs miss \
 the label at most so often, guaranteed.
     --width: logits alone. The intervals have this mean width.
@@ -32,10 +32,10 @@ the label at most so often, guaranteed.
 The sets of new inputs hold the whole true distribution at least so often, guaranteed.
     --coverage: true distributions. So many of them lie in their sets; with --guaranteed, those of \
 new inputs do, with this probability.
-    [bold]Output[/]
+Output:
     The number alone on standard output, what it promises on standard error. With -o also a file: \
 .npz is the model with this alpha and its promise, .csv and .parquet hold the choice.
-    """
+"""
 
 
 @options.with_reading("weights_key")
@@ -58,7 +58,7 @@ def choose(
     confidence: Annotated[
         float | None, option("With --hold: over the draw of these labels, not on average.", "SHARE")
     ] = None,
-    seed: Annotated[int, option("With --hold: orders the labels.", "N", min=0)] = 0,
+    seed: Annotated[int, option("Seed that orders the labels, with --hold.", "N", min=0)] = 0,
     out: Annotated[
         Path | None,
         options.output_option(
@@ -71,9 +71,10 @@ def choose(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Find the alpha that grants a wish: how often to be wrong, a width, or what sets hold.
+    """Find the alpha that grants a wish on held-out rows.
 
-    Name one wish. Take inputs that the model was not fitted on.
+    Name one wish: how often to be wrong, a width, or what sets hold. Take inputs that
+    the model was not fitted on.
     """
     wishes: dict[str, Any] = {"miss": miss, "width": width, "hold": hold, "coverage": coverage}
     wish = options.one_wish(**wishes)

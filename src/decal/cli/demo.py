@@ -27,10 +27,10 @@ from decal.decalibrator import Decalibrator
 from decal.io.writers import write_columns
 from decal.report import Report
 
-DEMO_EXAMPLES = """[bold]Examples[/]
+DEMO_EXAMPLES = """Examples:
     decal demo
     decal demo --text "Terima kasih" --text "Ha det bra"
-    """
+"""
 
 MISS = 0.1
 """The share of languages that may be missed."""
@@ -44,12 +44,12 @@ def demo(
             "TEXT",
         ),
     ] = None,
-    seed: Annotated[int, option("Draws the texts to learn from, and to look at.", "N", min=0)] = 0,
+    seed: Annotated[int, option("Seed that draws the texts.", "N", min=0)] = 0,
     out: Annotated[
-        Path, option("Folder of results; an earlier demo's are replaced.", file_okay=False)
+        Path, option("Folder of results; replaces an earlier demo's.", "DIR", file_okay=False)
     ] = Path("decal-demo"),
 ) -> None:
-    """Show what decal does: which language is this, and which others does a network leave open?
+    """See decal at work: which language is this text?
 
     The network is fastText's; the texts are those of Django's translators, in twenty languages.
     They and its logits come with decal: nothing is downloaded.

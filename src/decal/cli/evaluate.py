@@ -29,17 +29,17 @@ PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 
-EVALUATE_EXAMPLES = """[bold]Examples[/]
+EVALUATE_EXAMPLES = """Examples:
     decal evaluate model.npz test.csv
-    decal evaluate model.npz test.npy --labels labels.npy --alpha 0.9,0.95,0.99
+    decal evaluate model.npz test.npy --labels labels.npy --alpha 0.9,0.95
     decal evaluate model.npz test.csv --truth truth.csv
-    decal evaluate model.npz cifar10h.npz --truth-key human --alpha 0.8,0.9 -o table.csv
-    [bold]Columns[/]
+    decal evaluate model.npz cifar10h.npz --truth-key human -o table.csv
+Columns:
     efficiency: one minus the mean width of the intervals; 1 for points, 0 if nothing is excluded
     miss rate, set size (with labels): share of labels outside the decision set, the classes \
 that --rule keeps, and the mean number of classes in it
     coverage (with truth): share of inputs whose true distribution lies in the credal set
-    """
+"""
 
 
 @options.with_reading("groups", "weights_key")

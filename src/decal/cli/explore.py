@@ -18,15 +18,15 @@ from decal.io.formats import TABLES, load_array, open_file, open_table
 from decal.io.row_files import LogitSource, open_source
 from decal.io.writers import check_output
 
-EXPLORE_EXAMPLES = """[bold]Examples[/]
+EXPLORE_EXAMPLES = """Examples:
     decal explore model.npz test.npz
     decal explore model.npz test.npz --images pictures/ -o page.html
     decal explore model.npz test.csv --id-column patient
-    decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key premise,hypothesis
-    decal explore nli.npz nli_logits.npz --texts nli.jsonl --texts-key example.premise
-    decal explore clinic.npz new.npz -o page.html  [dim]# what decal shift --save wrote[/]
-    decal explore english.npz en.npz --compare chinese.npz --compare-logits zh.npz
-    """
+    decal explore nli.npz logits.npz --texts nli.jsonl --texts-key a,b
+    decal explore nli.npz logits.npz --texts nli.jsonl --texts-key example.a
+    decal explore clinic.npz new.npz -o page.html  # after decal shift --save
+    decal explore en.npz en.csv --compare zh.npz --compare-logits zh.csv
+"""
 
 USUAL_KEYS = {
     "texts": ("texts", "text"),
@@ -78,7 +78,7 @@ def explore(
         Path | None, file_option("The second model's logits of the same inputs. Default: LOGITS.")
     ] = None,
     name: Annotated[
-        str | None, option("What the page calls the model. Default: its file's name.")
+        str | None, option("What the page calls the model. Default: its file's name.", "NAME")
     ] = None,
     compare_name: Annotated[str | None, option("What it calls the second model.", "NAME")] = None,
     alphas: Annotated[
@@ -90,9 +90,11 @@ def explore(
     ] = None,
     rows: Annotated[
         int | None,
-        option("Show so many inputs, drawn at random. Default: all, up to about 32 MB.", min=1),
+        option(
+            "Show so many inputs, drawn at random. Default: all, up to about 32 MB.", "N", min=1
+        ),
     ] = None,
-    title: Annotated[str | None, option("Of the page. Default: LOGITS.")] = None,
+    title: Annotated[str | None, option("Title of the page. Default: LOGITS.", "TITLE")] = None,
     out: Annotated[
         Path | None,
         options.output_option(
@@ -101,16 +103,18 @@ def explore(
             value="PAGE.html",
         ),
     ] = None,
-    port: Annotated[int, option("Of 127.0.0.1. Default: a free one.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, option("Port of 127.0.0.1. Default: a free one.", "PORT", min=0, max=65535)
+    ] = 0,
     no_browser: Annotated[
         bool, option("Print the address, open nothing.", None, "--no-browser")
     ] = False,
-    seed: Annotated[int, option("Draws the inputs to show.", min=0)] = 0,
+    seed: Annotated[int, option("Seed that draws the inputs to show.", "N", min=0)] = 0,
     *,
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Look at a model's predictions in a browser: every input, at every level.
+    """Look at a model's predictions in a browser.
 
     Serves a page to this machine only, until Ctrl-C, or exports it as one file to keep or to send.
     Nothing is uploaded. Labels and truth are taken from LOGITS if they are there. With a MODEL that

@@ -13,34 +13,36 @@ from decal.cli import options
 from decal.cli.terminal import say
 from decal.io.writers import check_output
 
-EXPORT_EXAMPLES = """[bold]Examples[/]
+EXPORT_EXAMPLES = """Examples:
     decal export model.npz classifier.onnx -o credal.onnx
-    decal export model.npz classifier.onnx -o credal.onnx --alpha 0.95 --classifier-output logits
+    decal export model.npz net.onnx -o credal.onnx --classifier-output logits
     decal export model.npz -o head.onnx
-    [bold]Output[/]
+Output:
     the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). \
 Without CLASSIFIER, a file that takes logits.
-    """
+"""
 
 
 def export(
     model: options.ModelArgument,
     classifier: Annotated[
         Path | None,
-        typer.Argument(metavar="[CLASSIFIER]", help="An .onnx file that gives the logits."),
+        typer.Argument(metavar="CLASSIFIER", help="An .onnx file that gives the logits."),
     ] = None,
     out: Annotated[Path, options.output_option("The .onnx file to write.")] = ...,  # type: ignore[assignment]
     alpha: options.AlphaOption = None,
     output: Annotated[
         str | None,
-        options.option("Its output, if several hold numbers.", "NAME", "--classifier-output"),
+        options.option(
+            "The output with the logits, if there are several.", "NAME", "--classifier-output"
+        ),
     ] = None,
     force: options.ForceOption = False,
 ) -> None:
-    """Write an ONNX file that returns lower and upper probabilities.
+    """Write an ONNX file that returns probability ranges.
 
-    It runs wherever ONNX Runtime does, without Python, at one level. A model of logits attaches to
-    what goes into a final Softmax of the classifier.
+    It returns lower and upper probabilities wherever ONNX Runtime runs, without Python, at one
+    level. A model of logits attaches to what goes into a final Softmax of the classifier.
     """
     from decal.onnx import append_head, export_head, head_outputs
 

@@ -31,13 +31,13 @@ FIRST_WISH = (
 )
 LARGE_REMEDY = "Fit it with --alpha 0.8, and let decal choose grant the wish on held-out rows."
 
-FIT_EXAMPLES = """[bold]Examples[/]
+FIT_EXAMPLES = """Examples:
     decal fit validation.csv --miss 0.1 -o model.npz
     decal fit validation.csv --miss 0.1 --per class -o model.npz
-    decal fit scores.csv --label-column species --probabilities --miss 0.05 -o model.npz
+    decal fit scores.csv --label-column kind --probabilities --miss 0.1 -o m.npz
     decal fit all.npz --logits-key z --labels-key y --hold 0.8 -o model.npz
     decal fit parquet_files/ --labels-key label --alpha 0.9 -o model.npz
-    [bold]One wish, or a level[/]
+One wish, or a level:
     --miss: the true label of a new input is outside its possible classes at most so often, \
 guaranteed; with --per class for every class, with --groups in every group.
     --hold: the set of a new input holds the whole true distribution at least so often, \
@@ -46,23 +46,24 @@ guaranteed.
     --alpha: the published method at this level, which promises nothing. It takes files of any \
 size, and folders, in constant memory; a wish splits the rows, and reads them all. For more than \
 memory holds, fit with --alpha, and let decal choose grant the wish on held-out rows.
-    [bold]Interrupted?[/] With --alpha, run the same command again: it continues from \
+Interrupted?
+    With --alpha, run the same command again: it continues from \
 MODEL.checkpoint.
-    """
+"""
 
-PREDICT_EXAMPLES = """[bold]Examples[/]
+PREDICT_EXAMPLES = """Examples:
     decal predict model.npz test.csv -o credal.parquet
     decal predict model.npz test.npy -o credal.npz --alpha 0.95
     decal predict model.npz test.csv -o credal.csv --id-column patient
     decal predict model.npz parquet_files/ -o credal_files/
-    [bold]Output[/]
+Output:
     .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower, \
 upper, point; in a .csv, names of classes that a spreadsheet would take for formulas get an \
 apostrophe in front
     .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
     for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and \
 _SUCCESS.json when all are there. Run the same command again to continue.
-    """
+"""
 
 
 @options.with_reading("truth_key", "probabilities")
@@ -74,24 +75,25 @@ def fit(
     width: options.WidthOption = None,
     hold: options.HoldOption = None,
     alpha: Annotated[
-        float | None, option("No wish, but this level, 0 to 1; smaller is wider.", "LEVEL")
+        float | None, option("A level instead of a wish, 0 to 1; smaller is wider.", "LEVEL")
     ] = None,
     per: options.PerOption = None,
-    seed: Annotated[int, option("With a wish: splits the rows.", "N", min=0)] = 0,
+    seed: Annotated[int, option("Seed that splits the rows, with a wish.", "N", min=0)] = 0,
     likelihood: Annotated[
         str, option("Likelihood ratio per example, or of all data.", "mean|sum")
     ] = "mean",
     reference: Annotated[
         str | None,
         option(
-            "Measure from the model as it is (model), recentered (best), half so (halfway), or as "
-            "far as labels say (auto; consensus for gold labels). All but model load all data.",
+            "Where gains are measured from: the model as it is (model), recalibrated (best), "
+            "halfway between them (halfway), or what labels suggest (auto; consensus for gold "
+            "labels). All but model load all data.",
             "NAME",
             show_default="model; a wish chooses",
         ),
     ] = None,
     box: Annotated[
-        str, option("Intervals over all shifts, or each its own.", "joint|own")
+        str, option("Ranges over the shifts of all classes, or of each its own.", "joint|own")
     ] = "joint",
     directions: Annotated[
         str | None,
@@ -104,7 +106,8 @@ def fit(
     mix: Annotated[
         float,
         option(
-            "Of equal probabilities mixed into local sets, as some guarantees need: 0.001.", "SHARE"
+            "Share of equal probabilities mixed into local sets. Guarantees may need 0.001.",
+            "SHARE",
         ),
     ] = 0.0,
     weights: Annotated[
@@ -120,18 +123,19 @@ def fit(
     ] = False,
     skip_bad: options.SkipBadOption = False,
     checkpoint_every: Annotated[
-        float, option("Keep what was learnt so often.", "SECONDS", min=0)
+        float, option("Save progress this often.", "SECONDS", min=0)
     ] = EVERY,
     restart: Annotated[
-        bool, option("Forget what an interrupted fit has learnt.", None, "--restart")
+        bool, option("Start again after an interrupted fit.", None, "--restart")
     ] = False,
     *,
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Learn from labelled logits which classes are possible, for a wish: --miss 0.1.
+    """Learn from labelled logits which classes are possible.
 
-    Take inputs that did not train the classifier. Labels are class names or column numbers from 0.
+    Name one wish, such as --miss 0.1. Take inputs that did not train the classifier. Labels are
+    class names or column numbers from 0.
     """
     wishes: dict[str, Any] = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
     wish = options.one_wish(LARGE_REMEDY if logits.is_dir() else FIRST_WISH, **wishes)
@@ -220,7 +224,7 @@ def predict(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Turn logits into intervals of probabilities, one per input and class."""
+    """Turn logits into a range of probabilities for every class."""
     check_intervals(logits, out, format_, reading.ids, force=force)
     fitted = decal.Decalibrator.load(model)
     asked = Asked(fitted, alpha, reading)

@@ -24,28 +24,34 @@ from decal.shift import LabelShift
 
 
 # typer's own check of a path that exists takes no dash in some of its versions.
-def is_file(path: Path | None) -> Path | None:
+def is_file(asked: typer.CallbackParam, path: Path | None) -> Path | None:
     """The path of a file that exists, or the dash."""
     if path is not None and path.is_dir():
-        raise typer.BadParameter(f"{path} is a folder. Name a file.")
-    return _exists(path)
+        raise InputError(_called(asked), "be a file", f"the folder {path}")
+    return _exists(asked, path)
 
 
-def _exists(path: Path | None) -> Path | None:
+def _exists(asked: typer.CallbackParam, path: Path | None) -> Path | None:
     """The path of a file or a folder that exists, or the dash."""
     if path is not None and path != STREAM and not path.exists():
-        raise typer.BadParameter(f"{path} does not exist.")
+        raise InputError(_called(asked), "exist", str(path))
     return path
 
 
-def _is_model(path: Path) -> Path:
+def _is_model(asked: typer.CallbackParam, path: Path) -> Path:
     """The path of a file that may be a model."""
-    if path.suffix.lower() in READABLE and path.suffix.lower() != ".npz":
-        raise typer.BadParameter(f"{path} is no model, which ends in .npz. MODEL comes first.")
     if path == STREAM:
-        raise typer.BadParameter("a model is read from a file, not from standard input.")
-    is_file(path)
+        raise InputError(_called(asked), "be a file", "standard input")
+    if path.suffix.lower() in READABLE and path.suffix.lower() != ".npz":
+        remedy = "The model comes before the logits."
+        raise InputError(_called(asked), "be a model, which ends in .npz", str(path), remedy)
+    is_file(asked, path)
     return path
+
+
+def _called(asked: typer.CallbackParam) -> str:
+    """What the user calls an option or an argument."""
+    return next((name for name in asked.opts if name.startswith("--")), asked.metavar or "")
 
 
 def option(text: str, value: str | None = None, *names: str, **settings: Any) -> Any:
@@ -53,12 +59,12 @@ def option(text: str, value: str | None = None, *names: str, **settings: Any) ->
     return typer.Option(*names, metavar=value, help=text, **settings)
 
 
-def output_option(text: str, *names: str, value: str | None = None) -> Any:
+def output_option(text: str, *names: str, value: str = "FILE") -> Any:
     """The option that names what a command writes."""
     return option(text, value, "--output", "-o", *names)
 
 
-def file_option(text: str, value: str | None = None) -> Any:
+def file_option(text: str, value: str = "FILE") -> Any:
     """An option that takes a file which exists, or the dash."""
     return option(text, value, callback=is_file)
 
@@ -73,7 +79,7 @@ def rule_option(text: str) -> Any:
     return choice_option(f"{text}: {', '.join(SET_RULES)}.", "RULE", SET_RULES)
 
 
-def _argument(value: str, check: Callable[[Path], Any], text: str) -> Any:
+def _argument(value: str, check: Callable[..., Any], text: str) -> Any:
     return typer.Argument(metavar=value, callback=check, help=text)
 
 
@@ -104,18 +110,21 @@ TruthOption = Annotated[
 LabelledOption = Annotated[
     Path | None, file_option("The labelled file that MODEL was fitted on, for --bootstrap.")
 ]
-MissOption = Annotated[float | None, option("Accepted share of labels missed, 0 to 1.", "SHARE")]
-WidthOption = Annotated[float | None, option("Wanted mean width, 0 to 1.", "WIDTH")]
+MissOption = Annotated[
+    float | None, option("Largest share of new labels to miss, 0 to 1.", "SHARE")
+]
+WidthOption = Annotated[float | None, option("Mean width of the ranges, 0 to 1.", "WIDTH")]
 HoldOption = Annotated[
-    float | None, option("Wanted share of true distributions held, 0 to 1.", "SHARE")
+    float | None, option("Least share of true distributions to hold, 0 to 1.", "SHARE")
 ]
-PerOption = Annotated[str | None, option("With --miss: the promise holds for each.", "class")]
+PerOption = Annotated[str | None, option("With --miss: promise it for every class.", "class")]
 SkipBadOption = Annotated[
-    bool, option("Leave out, and list, the files of a folder that are bad.", None, "--skip-bad")
+    bool, option("Skip bad files of a folder, and list them.", None, "--skip-bad")
 ]
-AlphaOption = Annotated[float | None, option("Level, 0 to 1. Default: the one given to fit.")]
+AlphaOption = Annotated[float | None, option("Level, 0 to 1. Default: that of MODEL.", "LEVEL")]
 FormatOption = Annotated[
-    str | None, option("If OUT's name does not say.", "npz|npy|csv|parquet", "--format")
+    str | None,
+    option("Format, if the file's name does not tell.", "npz|npy|csv|parquet", "--format"),
 ]
 ForceOption = Annotated[bool, option("Overwrite the output.", None, "--force", "-f")]
 
@@ -138,7 +147,7 @@ class Reading:
     ] = None
     truth_key: Annotated[str | None, option("Array of an .npz that holds the truth.", "KEY")] = None
     weights_key: Annotated[
-        str | None, option("Array of an .npz, or column of a table, of weights.", "KEY")
+        str | None, option("Array of an .npz, or column of a table, that holds the weights.", "KEY")
     ] = None
     columns: Annotated[
         str,
@@ -154,8 +163,8 @@ class Reading:
     ids: Annotated[
         str,
         option(
-            "Columns of a table, or arrays of an .npz, that name the inputs: no classes, and "
-            "written beside what is said of each input.",
+            "Columns of a table, or arrays of an .npz, that name the inputs. They are no classes; "
+            "results repeat them.",
             "A,B,…",
             "--id-column",
         ),
@@ -176,8 +185,9 @@ class Reading:
     floor: Annotated[
         float | None,
         option(
-            "Raise smaller probabilities to this. Default: the model's, or that zeros count as "
-            "2e-308 and are refused if they belong to labels."
+            "Raise smaller probabilities to this. Default: MODEL's; else zeros count as 2e-308, "
+            "and a label with probability zero is refused.",
+            "P",
         ),
     ] = None
 

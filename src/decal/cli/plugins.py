@@ -17,7 +17,7 @@ import typer
 GROUP = "decal.commands"
 
 LABORATORY = "decal-lab"
-PROMISED = {"reproduce": "Run experiments on the data available, and write rows, tables, figures."}
+PROMISED = {"reproduce": "Run the paper's experiments on the data available."}
 """Commands of the laboratory, which are listed even where it is not installed, and their help."""
 
 
@@ -43,7 +43,7 @@ def loaded(name: str, cls: type[Any]) -> Any:
     entry = found().get(name)
     if entry is None:
         message = f"this command needs the laboratory: pip install {LABORATORY}"
-        return _failing(name, cls, f"{PROMISED[name]} Needs: pip install {LABORATORY}", message)
+        return _failing(name, cls, f"{PROMISED[name]}\n\nNeeds: pip install {LABORATORY}", message)
     try:
         return _command(name, cls, entry.load())
     except Exception as error:  # whatever another package does wrong
@@ -69,6 +69,6 @@ def _failing(name: str, cls: type[Any], told: str, message: str | None) -> Any:
 
 def _command(name: str, cls: type[Any], register: Callable[[Callable[..., Any]], object]) -> Any:
     """What a function registers with the decorator that it is given."""
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
     register(partial(app.command, name, cls=cls))
     return typer.main.get_command(app)

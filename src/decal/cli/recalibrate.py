@@ -20,14 +20,14 @@ from decal.io.writers import matrix_writer
 
 KINDS = ("logits", "probabilities")
 
-RECALIBRATE_EXAMPLES = """[bold]Examples[/]
-    decal fit validation.csv --alpha 0.8 --reference best --directions class,temperature -o best.npz
+RECALIBRATE_EXAMPLES = """Examples:
+    decal fit labelled.csv --alpha 0.8 --reference best -o best.npz
     decal recalibrate best.npz test.csv -o recalibrated.csv
-    decal recalibrate best.npz new.npy --write probabilities -o probabilities.npy
-    [bold]Output[/]
+    decal recalibrate best.npz new.npy --write probabilities -o shares.npy
+Output:
     a file of the same shape, which every command of decal reads: a column per class, the \
 labels, if there are any, and the columns of --id-column; .npz, .npy, .csv or .parquet
-    """
+"""
 
 
 @options.with_reading("groups", "truth_key", "weights_key")
@@ -44,7 +44,7 @@ def recalibrate(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Write recalibrated logits: shifted by class, and scaled, as the labelled data like best.
+    """Write recalibrated logits, fitted to the labelled data.
 
     MODEL must be fitted with --reference best: the shifts of the greatest likelihood are added to
     the logits, and with --directions class,temperature they are scaled, too. With labels, says

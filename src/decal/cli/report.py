@@ -27,23 +27,23 @@ from decal.report import ACTION_RULES, SAVED, Report, in_parts, summary, titled
 SHOWN = 20
 """Lines that are enough for the terminal."""
 
-REPORT_EXAMPLES = """[bold]Examples[/]
+REPORT_EXAMPLES = """Examples:
     decal report model.npz new.csv
-    decal report model.npz new.csv --check 0.1 --id-column patient -o report.html
-    decal report model.npz new.csv --costs costs.csv --rule gamma_maximin -o report.csv
-    [bold]Costs[/]
+    decal report model.npz new.csv --check 0.1 --id-column id -o report.html
+    decal report model.npz new.csv --costs costs.csv --rule gamma_maximin
+Costs:
     a .csv or .parquet with a column action and a column per class, named after it: what each \
 action costs if the class is true
-    [bold]Rules[/]
+Rules:
     keep actions that may be best, and take the cheapest of them at the point prediction: \
 e_admissible (the default), maximality, interval_dominance
     take one: gamma_maximin (cheapest at worst), gamma_maximax (at best), minimax_regret (least \
 to regret), point (at the point prediction)
-    [bold]Output[/]
+Output:
     a line per input: row, or the columns of --id-column; prediction; possible (classes); lower \
 and upper (of the predicted class); check and action, if asked for. An .html page works offline, \
 and is held in memory
-    """
+"""
 
 
 @options.with_reading("truth_key", "weights_key")
@@ -69,9 +69,10 @@ def report(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Say of every input what a person needs: what is possible, what to check, what to do.
+    """Tell what is possible for each input, and what to do.
 
-    Prints the first lines, and what the model promises.
+    A line per input, with the rows that a person should check. Prints the first lines, and what
+    the model promises.
     """
     if out is not None:
         check_output(out, force=force, formats=SAVED)

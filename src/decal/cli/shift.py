@@ -30,22 +30,22 @@ from decal.io.writers import check_output, write_columns
 from decal.rows import Rows
 from decal.shift import REGIONS, Frequencies, Near, ShiftTest, is_calibrated, p_text
 
-SHIFT_EXAMPLES = """[bold]Examples[/]
-    decal fit validation.csv --alpha 0.8 --reference best --directions class,temperature -o best.npz
+SHIFT_EXAMPLES = """Examples:
     decal shift best.npz unlabelled.parquet
     decal shift best.npz unlabelled.parquet -o adapted.csv
-    decal shift best.npz unlabelled.csv --bootstrap 200 --labelled validation.csv
-    [bold]Observe now, predict later[/]
+    decal shift best.npz new.csv --bootstrap 200 --labelled validation.csv
+Observe now, predict later:
     decal shift best.npz january/ --save clinic.npz
     decal shift clinic.npz february/ --save clinic.npz --force
     decal shift clinic.npz patients.csv --no-observe -o adapted.csv
-    [bold]What if[/] nothing is observed, but supposed?
-    decal shift best.npz new.csv --what-if melanoma=0.01:0.10,nevus=0.5 -o if_rare.csv
+What if nothing is observed, but supposed?
+    decal shift best.npz new.csv --what-if melanoma=0.01:0.1 -o rare.csv
     decal shift best.npz new.csv --ratio 2 -o up_to_twice.csv
-    decal shift clinic.npz new.csv --kl 0.05 --around observed -o near_the_clinic.csv
-    [bold]Memory[/] K numbers are kept of each observed input, in FILE too: 80 bytes with ten \
-classes. --sample 1000000 bounds it; intervals are then those of a million inputs.
-    """
+    decal shift clinic.npz new.csv --kl 0.05 --around observed -o near.csv
+Memory:
+    K numbers are kept of each observed input, in FILE too: 80 bytes with ten classes. --sample \
+1000000 bounds it; intervals are then those of a million inputs.
+"""
 
 
 @options.with_reading("groups", "truth_key", "weights_key")
@@ -84,13 +84,14 @@ def shift(
         ),
     ] = None,
     ratio: Annotated[
-        float | None, option("Suppose that no frequency is more than so many times up or down.")
+        float | None,
+        option("Suppose that no frequency changed by more than this factor.", "FACTOR"),
     ] = None,
     kl: Annotated[
-        float | None, option("Suppose that their Kullback-Leibler divergence is at most this.")
+        float | None, option("Suppose that their Kullback-Leibler divergence is at most this.", "D")
     ] = None,
     chi2: Annotated[
-        float | None, option("Suppose that their chi-square divergence is at most this.")
+        float | None, option("Suppose that their chi-square divergence is at most this.", "D")
     ] = None,
     around: Annotated[
         str,
@@ -102,7 +103,7 @@ def shift(
     ] = "before",
     confidence: Annotated[
         float | None,
-        option("Of intervals and sets, between 0 and 1.", show_default="MODEL's, or 0.95"),
+        option("Confidence of the ranges, 0 to 1.", "SHARE", show_default="MODEL's, or 0.95"),
     ] = None,
     region: Annotated[
         str | None,
@@ -136,11 +137,11 @@ def shift(
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Estimate class frequencies from unlabelled logits, and adapt predictions to them.
+    """Estimate class frequencies, and adapt predictions to them.
 
-    Supposes that inputs of each class look as they did when MODEL was fitted, and that only the
-    frequencies of the classes changed. MODEL must be calibrated: fit it with --reference best
-    --directions class,temperature.
+    Reads logits without labels. Supposes that inputs of each class look as they did when MODEL was
+    fitted, and that only the frequencies of the classes changed. MODEL must be calibrated: fit it
+    with --reference best --directions class,temperature.
     """
     supposed = _supposed(what_if or [], ratio=ratio, kl=kl, chi2=chi2, around=around)
     observes = observe and supposed is None

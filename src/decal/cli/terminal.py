@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from rich.console import Console
@@ -31,8 +32,11 @@ messages = Console(stderr=True)
 
 
 def say(message: str, *, style: str) -> None:
-    """Print one line on the stream of messages."""
-    messages.print(renamed(message), style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print one line on the stream of messages, which a terminal breaks between words."""
+    told = renamed(message)
+    if messages.is_terminal:
+        told = fill(told, messages.width, break_long_words=False, break_on_hyphens=False)
+    messages.print(told, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 WRITERS = {"Decalibrator": "fit", "LabelShift": "shift", "Triage": "triage"}

@@ -22,21 +22,21 @@ from decal.io.formats import TABLES
 from decal.io.writers import check_output, column_writer
 from decal.rows import Rows
 
-TRIAGE_EXAMPLES = """[bold]Examples[/]
+TRIAGE_EXAMPLES = """Examples:
     decal triage labelled.csv --error-rate 0.02
     decal triage labelled.csv new.csv --budget 0.1 -o handed_over.csv
     decal triage labelled.npz --slip-rate 0.01 --save triage.npz
     decal triage triage.npz new.npz -o handed_over.csv
-    [bold]Which purpose promises what[/]
+Which purpose promises what:
     --cost 0.1: a check costs a tenth of an error. The threshold that costs least on these rows.
     --budget 0.1, or 50: a new row is handed over with at most this probability; or so many rows \
 of NEW are.
     --error-rate 0.02: of new rows that are kept, at most so many are wrong, with --confidence.
     --slip-rate 0.01: of all new rows, at most so many are kept and wrong, on average.
-    [bold]Output[/]
+Output:
     .csv, .parquet or .npz: a line per row of NEW with row, predicted (the class), doubt (the \
 score, higher where a check is needed more) and hand_over (1 for a person, 0 for the model)
-    """
+"""
 
 
 @options.with_reading("groups", "truth_key", "weights_key", "floor")
@@ -57,37 +57,47 @@ def triage(
             help="Logits of the rows to hand over, or to keep.",
         ),
     ] = None,
-    cost: Annotated[float | None, option("Of a check, over that of an error.", "SHARE")] = None,
+    cost: Annotated[
+        float | None, option("Cost of a check, as a share of the cost of an error.", "SHARE")
+    ] = None,
     budget: Annotated[str | None, option("What may be handed over.", "SHARE|ROWS")] = None,
-    error_rate: Annotated[float | None, option("Of kept rows that may be wrong.", "SHARE")] = None,
-    slip_rate: Annotated[float | None, option("Of all rows, kept and wrong.", "SHARE")] = None,
+    error_rate: Annotated[
+        float | None, option("Largest share of kept rows that are wrong.", "SHARE")
+    ] = None,
+    slip_rate: Annotated[
+        float | None, option("Largest share of all rows that are kept and wrong.", "SHARE")
+    ] = None,
     confidence: Annotated[
-        float, option("With --error-rate; 0 for a promise on average over batches.")
+        float, option("With --error-rate; 0 for a promise on average over batches.", "SHARE")
     ] = 0.9,
     score: Annotated[
-        str | None, option("Name of a score, instead of the one that labels choose.")
+        str | None, option("Score to use. Default: the one that labels choose.", "NAME")
     ] = None,
-    seed: Annotated[int, option("Draws the labelled rows that choose the score.", "N", min=0)] = 0,
+    seed: Annotated[
+        int, option("Seed that draws the labelled rows which choose the score.", "N", min=0)
+    ] = 0,
     out: Annotated[
         Path | None,
         options.output_option("Write NEW's rows: .csv, .parquet or .npz; - for standard output."),
     ] = None,
     save: Annotated[
-        Path | None, option("Also keep score and threshold, .npz, for other rows.")
+        Path | None, option("Also keep score and threshold, .npz, for other rows.", "FILE")
     ] = None,
     labels: options.LabelsOption = None,
     floor: Annotated[
         float | None,
-        option("Raise smaller probabilities to this.", show_default="1e-12, or what --save kept"),
+        option(
+            "Raise smaller probabilities to this.", "P", show_default="1e-12, or what --save kept"
+        ),
     ] = None,
     *,
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
-    """Say which rows a person should check, by labelled rows and one wish.
+    """Find the rows that a person should check.
 
-    Prints how well every score finds the model's errors. The labels choose among the scores, and
-    say whether recalibrating would help.
+    Give labelled rows and one target. Prints how well every score finds the model's errors. The
+    labels choose among the scores, and say whether recalibrating would help.
     """
     if (new is None) != (out is None):
         got = "NEW alone" if out is None else "--output alone"

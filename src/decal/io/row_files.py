@@ -1,6 +1,6 @@
 """Logits, labels, weights and truth from files, a chunk of rows at a time.
 
-docs/formats.md says what the files hold. Columns are matched to the classes of a model, or of
+docs/numerics.md says what the files hold. Columns are matched to the classes of a model, or of
 another file, by name where both have names, by position otherwise.
 
 All columns of a table that nobody says anything about are taken for classes. Those that look like
@@ -445,7 +445,7 @@ def _refusal(
         f"Leave it out with --ignore {_typed([column])}, or name the classes with "
         f"--columns {_typed(others)} ('{ALL}' takes all)."
     )
-    return InputError(name, "be classes alone", f"{what} in {file.path}, {reason}", remedy)
+    return InputError(name, "hold only classes", f"{what} in {file.path}, {reason}", remedy)
 
 
 def _typed(names: Sequence[str]) -> str:
@@ -469,7 +469,7 @@ def unlabelled_refusal(path: Any, never: Sequence[str], labelled: Sequence[str])
         f"classes, name all with --columns {_typed([*labelled, *never])} ('{ALL}' takes all)."
     )
     fact = f"{listing(never)} in {path}, which no label names"
-    return InputError("logits", "be classes alone", fact, remedy)
+    return InputError("logits", "hold only classes", fact, remedy)
 
 
 # What is wrong with a file

@@ -91,7 +91,7 @@ def likelihood(
         handles.append(style.line_handle(name, colour, width=1.8))
     _finish(ax, ink, model, direction, cut, reach)
     if legend:
-        sample = style.line_handle(f"alpha = {level:g}", ink.text, width=0.9)
+        sample = style.line_handle(f"alpha = {level:.3g}", ink.text, width=0.9)
         sample.set_linestyle(style.DASHED)
         style.legend_below(ax, [*handles, sample])
     return ax

@@ -237,7 +237,7 @@ def _words(
     C, count = len(refutation.rows), int(refutation.cells.sum())
     outcome = f"{count or 'None'} of {C} cell{'s' * (C > 1)} refuted"
     if not count:
-        outcome += ": not refuted is not valid"
+        outcome += "\nNot refuted is not valid"
     if len(chosen) < C:
-        outcome += f"\nshown: the {len(chosen)} smallest p-values"
+        outcome += f"\nThe {len(chosen)} smallest p-values"
     ax.set_title(outcome, loc="left", fontsize="medium", color=around.text)

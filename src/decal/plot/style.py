@@ -28,15 +28,18 @@ from decal.plot._fonts import ADVANCE, drawable, literal, text_width, unit
 __all__ = ["Ink", "ink_on", "probability_axis"]
 
 BLUE, SKY, GREEN, PURPLE = "#0072B2", "#56B4E9", "#009E73", "#CC79A7"
-ORANGE, YELLOW, VERMILLION = "#E69F00", "#F0E442", "#D55E00"
-"""The palette of Okabe and Ito (2008), whose colours colour-blind readers can tell apart."""
+ORANGE, VERMILLION = "#E69F00", "#D55E00"
+"""Of the palette of Okabe and Ito (2008), whose colours colour-blind readers can tell apart."""
+
+LIME = "#A6D854"
+"""In place of their yellow, which is pale in print and glares on dark pages."""
 
 ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY)
-ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW)
+ON_DARK = (SKY, ORANGE, GREEN, PURPLE, LIME)
 """Colours of models, in order. Vermillion is reserved for the truth and for errors."""
 
 EIGHT_ON_LIGHT = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILLION, "#000000", "#5E3C99")
-EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, YELLOW, VERMILLION, "#FFFFFF", "#8A63FF")
+EIGHT_ON_DARK = (SKY, ORANGE, GREEN, PURPLE, LIME, VERMILLION, "#FFFFFF", "#8A63FF")
 """Colours of lines and marks of up to eight methods, where there is no truth to show."""
 
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 2))
@@ -76,7 +79,7 @@ class Ink:
         if len(colours) == 1:
             return [self.tint(colours[0])]
         order = sorted(range(len(colours)), key=lambda m: lightness(colours[m]))
-        span = (34.0, 56.0) if self.dark else (62.0, 87.0)  # L*, from the darkest
+        span = (34.0, 56.0) if self.dark else (55.0, 80.0)  # L*, from the darkest
         wanted = np.linspace(*span, len(colours))
         found = dict(zip(order, wanted, strict=True))
         return [self._of_lightness(colour, found[m]) for m, colour in enumerate(colours)]

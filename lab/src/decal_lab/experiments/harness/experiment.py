@@ -38,7 +38,7 @@ NAMES_SHOWN = 12
 EXPECTED = (
     "credal sets exclude next to nothing",
     "labels agree with the largest logit",
-    "logits must come as those that fit was given",
+    "logits must look like those that fit was given",
 )
 """How warnings begin that decal gives of levels and of data that experiments choose on purpose."""
 
