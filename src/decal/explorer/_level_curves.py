@@ -68,7 +68,8 @@ class Curves:
         if self.counts is not None and labels is not None:
             self.counts.add(level, said, kept, labels)
         if self.prices is not None and labels is not None and said is not None and level == 0:
-            self.prices.add(said, labels)
+            assert credal.point is not None
+            self.prices.add(said, credal.point, labels)
         for column, parts in zip(codes, self.parts, strict=True):
             for value in np.unique(column):
                 rows = np.flatnonzero(column == value)
@@ -79,7 +80,6 @@ class Curves:
 
     def means(self) -> dict[str, list[float] | None]:
         """Each curve of the page; None if it needs labels or a truth that were not given."""
-        alone = None if self.prices is None else self.prices.alone_wrong(self.sums["single"])
         of = {"efficiency": self.rows - self.sums.get("empty", 0)}  # empty sets have no width
         of["settled_wrong"] = self.sums.get("single", self.rows)
         names = "efficiency", "coverage", "size", "missed", "single", "settled_wrong"
@@ -89,7 +89,7 @@ class Curves:
             else None
             for name in names
         }
-        return {**found, "alone_wrong": alone}
+        return found | ({} if self.prices is None else self.prices.wrong_at(self.sums["single"]))
 
     def costs(self, start: int) -> dict[str, Any] | None:
         """What asking a person costs, at every price and level; None without labels."""

@@ -52,12 +52,13 @@ function levelInWords({ own, promise, models: [{ curve }] }, level) {
   return [where, here].filter(Boolean).join(", ") || `ranges of ${inPercent(1 - curve.efficiency[level])} on average`;
 }
 
-/** What the sets settle, and whether the model's confidence would do it better. */
-function settledInWords({ single, settled_wrong: wrong, alone_wrong: alone }, level) {
+/** What the sets settle, and how wrong as many would be that confidence settles. */
+function settledInWords({ single, settled_wrong: wrong, alone_wrong: alone, recalibrated_wrong: better }, level) {
   const settled = `${inPercent(single[level])} have one class left`;
   if (!wrong || !single[level]) return `${settled}.`;
   const others = alone ? ` By the model’s confidence, as many: ${inPercent(alone[level], 1)}.` : "";
-  return `${settled}, ${inPercent(wrong[level], 1)} of these are wrong.${others}`;
+  const last = better ? ` By recalibrated confidence: ${inPercent(better[level], 1)}.` : "";
+  return `${settled}, ${inPercent(wrong[level], 1)} of these are wrong.${others}${last}`;
 }
 
 /** A small table of the curves' values at the level, a row per model. */

@@ -1,11 +1,14 @@
-// Whether it pays to ask a person: what an input costs by these sets, by the model's confidence, and if nobody is asked.
+// Whether it pays to ask a person: what an input costs by these sets, by confidence, and if nobody is asked.
 
 import { chartRoot, h, panel, setText, svg, uniqueId, watchSize } from "./dom.js";
 import { frame, linear, linePath, ticksTo } from "./axes.js";
-import { decimal, inPercent } from "./format.js";
+import { decimal, inPercent, sentence } from "./format.js";
 import { shownModel } from "./view.js";
 
 const COSTS_TALL = 210;
+const EVEN = 0.005; // costs that differ by less of themselves are about the same
+const POLICIES = { alone: "by the model’s confidence", recalibrated: "by recalibrated confidence", nobody: "nobody is asked" };
+const RIVALS = { alone: "asking where the model is unsure", recalibrated: "asking where recalibrated confidence is low", nobody: "asking nobody" };
 
 /** The panel; null without labels. */
 export function createCosts(payload, store, level) {
@@ -19,8 +22,9 @@ export function createCosts(payload, store, level) {
   const verdict = h("p", { class: "verdict", "data-testid": "verdict" });
   const host = h("div", { class: "plot" });
   const size = watchSize(host, () => store.refresh());
-  const item = (mark, words) => h("li", null, h("i", { class: `key line ${mark}` }), words);
-  const legend = h("ul", { class: "legend" }, item("model1", "by these sets"), item("alone", "by the model’s confidence"), item("nobody", "nobody is asked"));
+  const item = ([mark, words]) => h("li", null, h("i", { class: `key line ${mark}` }), words);
+  const shown = payload.models.flatMap(({ costs }) => Object.keys(costs.others));
+  const legend = h("ul", { class: "legend" }, [["model1", "by these sets"], ...Object.entries(POLICIES).filter(([name]) => shown.includes(name))].map(item));
   const element = panel("costs", "Does asking a person pay?", level, null, h("div", { class: "duo" }, h("div", null, field, verdict), h("div", null, host, legend)));
   function update(state) {
     const { costs, curve } = shownModel(payload, state);
@@ -34,30 +38,28 @@ export function createCosts(payload, store, level) {
   return { element, update, stop: size.stop };
 }
 
-function verdictOn({ prices, sets, alone, nobody }, asked, { level, price }) {
-  const [mine, theirs] = [sets[level][price], alone[price]];
+function verdictOn({ prices, sets, others }, asked, { level, price }) {
+  const mine = sets[level][price];
+  const rivals = Object.entries(others).map(([name, costs]) => [name, costs[price]]).sort((a, b) => a[1] - b[1]);
+  const [[name, least]] = rivals;
   const asks = `Ask about the ${inPercent(asked)} with several classes left, and an input costs ${decimal(mine)}.`;
-  const least = Math.min(mine, theirs, nobody);
-  const less = (other) => inPercent((other - mine) / other);
-  const said =
-    least === mine
-      ? `That is ${less(theirs)} less than asking where the model is unsure, and ${less(nobody)} less than asking nobody.`
-      : least === nobody
-        ? `Asking nobody is cheaper: ${decimal(nobody)}.`
-        : `Asking where the model is unsure is cheaper: ${decimal(theirs)}.`;
-  const pays = prices.filter((_, at) => sets[level][at] < Math.min(alone[at], nobody));
-  const when = pays.length ? `These sets are cheapest where asking costs ${decimal(pays[0], 2)} to ${decimal(pays.at(-1), 2)}.` : "With this caution these sets are cheapest at no price.";
+  const saved = (least - mine) / (least || 1);
+  const rival = `${RIVALS[name]} (${decimal(least)})`;
+  const said = Math.abs(saved) < EVEN ? `About as much as ${rival}.` : saved > 0 ? `That is ${inPercent(saved)} less than the next best, ${rival}.` : `${sentence(rival)} is cheaper.`;
+  const cheapest = (at) => Math.min(...Object.values(others).map((costs) => costs[at]));
+  const pays = prices.filter((_, at) => sets[level][at] < (1 - EVEN) * cheapest(at));
+  const when = pays.length ? `These sets are cheapest at prices from ${decimal(pays[0], 2)} to ${decimal(pays.at(-1), 2)}.` : "With this caution these sets are cheapest at no price.";
   return `${asks} ${said} ${when}`;
 }
 
-function drawCosts({ prices, sets, alone, nobody }, { level, price }, width) {
+function drawCosts({ prices, sets, others }, { level, price }, width) {
   const box = { left: 42, top: 26, right: width - 10, bottom: COSTS_TALL - 40 };
-  const lines = [["nobody", prices.map(() => nobody)], ["alone", alone], ["model1", sets[level]]];
+  const lines = [...Object.entries(others), ["model1", sets[level]]];
   const top = Math.max(...lines.flatMap(([, values]) => values));
   const x = linear([0, 1], [box.left, box.right]);
   const y = linear([0, top], [box.bottom, box.top]);
-  const said = `At ${decimal(prices[price], 2)}: ${decimal(sets[level][price])} by these sets, ${decimal(alone[price])} by the model’s confidence, ${decimal(nobody)} if nobody is asked`;
-  const root = chartRoot(width, COSTS_TALL, `What an input costs, by the price of asking. ${said}.`, "costs-chart");
+  const said = lines.map(([name, values]) => `${decimal(values[price])} ${POLICIES[name] ?? "by these sets"}`).join(", ");
+  const root = chartRoot(width, COSTS_TALL, `What an input costs, by the price of asking. At ${decimal(prices[price], 2)}: ${said}.`, "costs-chart");
   root.append(frame(box, { x, y, xTicks: [0, 0.25, 0.5, 0.75, 1], yTicks: ticksTo(top, 4), xTitle: "Price of asking →", yTitle: "Cost of an input" }));
   for (const [name, values] of lines) {
     root.append(svg("path", { class: `line ${name}`, d: linePath(values.map((cost, at) => [x(prices[at]), y(cost)])) }));
