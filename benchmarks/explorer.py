@@ -3,10 +3,10 @@
 Run with: python benchmarks/explorer.py
 
 Needs Playwright and Chromium. Making and saving a page are timed in seconds of processor time, over
-all cores; opening it by the clock. A step is a move of the slider, a turn of the wheel over the
-cloud, a lasso drawn there, or a page further in the grid. It is timed by the processor time of the
-page's main thread, which hardly depends on what else the machine does. The slider is also timed by
-the clock, from the event to the end of the frame that shows it, painted.
+all cores; opening it by the clock. A step is a move of the slider, or a page further in the grid.
+It is timed by the processor time of the page's main thread, which hardly depends on what else the
+machine does. The slider is also timed by the clock, from the event to the end of the frame that
+shows it, painted.
 """
 
 from __future__ import annotations
@@ -42,32 +42,13 @@ OPENED = """() => {
 }"""
 MOVED = """async ([kind, moves]) => {
   const part = (testid) => document.querySelector(`[data-testid="${testid}"]`);
-  const cloud = part("scatter");
-  const { left, top, width, height } = cloud.getBoundingClientRect();
-  const at = (x, y) => ({ clientX: left + x * width, clientY: top + y * height });
-  const point = (name, x, y) =>
-    cloud.dispatchEvent(new PointerEvent(name, { pointerId: 1, buttons: 1, ...at(x, y) }));
-  cloud.setPointerCapture = () => {}; // of a pointer that no hand moves
   const steps = {
     slider: (move) => {
-      const slider = part("alpha");
+      const slider = part("caution");
       slider.value = (7 * move) % (Number(slider.max) + 1);
       slider.dispatchEvent(new Event("input"));
     },
-    zoom: (move) => {
-      const turn = { deltaY: move % 20 < 10 ? -100 : 100, ctrlKey: true, cancelable: true };
-      cloud.dispatchEvent(new WheelEvent("wheel", { ...turn, ...at(0.3, 0.5) }));
-    },
-    lasso: (move) => {
-      part("lasso").click();
-      const reach = 0.1 + 0.02 * (move % 10);
-      point("pointerdown", 0.3 + reach, 0.4);
-      for (let a = 0; a < 6.2; a += 0.1)
-        point("pointermove", 0.3 + reach * Math.cos(a), 0.4 + reach * Math.sin(a));
-      point("pointerup", 0.3 + reach, 0.4);
-    },
     grid: (move) => {
-      if (!move) part("region").click();
       if (!move) part("as-grid").click();
       part("grid-scroller").scrollTop += 400;
     },
@@ -117,7 +98,7 @@ def main() -> None:
         )
         print(
             "inputs × classes   shown     made in   saved in   page size   ready in   "
-            "main thread per step: slider   zoom  lasso   grid   slider painted, median"
+            "main thread per step: slider   grid   slider painted, median"
         )
         for n, K, rows in sizes:
             logits, labels = classifier(n, K)
@@ -131,12 +112,12 @@ def main() -> None:
             saved = time.process_time() - started - made
             page = browser.new_page(viewport={"width": 1440, "height": 900})
             page.goto(path.as_uri())
-            page.get_by_test_id("spider").wait_for(timeout=120_000)
+            page.get_by_test_id("intervals").wait_for(timeout=120_000)
             opened = page.evaluate(OPENED)
             session = page.context.new_cdp_session(page)
             session.send("Performance.enable", {"timeDomain": "threadTicks"})
             each, times = {}, {}
-            for kind in ("slider", "zoom", "lasso", "grid"):
+            for kind in ("slider", "grid"):
                 before = main_thread(session)
                 times[kind] = page.evaluate(MOVED, [kind, options.moves])
                 each[kind] = 1e3 * (main_thread(session) - before) / options.moves
@@ -145,7 +126,7 @@ def main() -> None:
             print(
                 f"{f'{n:,} × {K:,}':16}{shown:9,}{made:9.1f} s{saved:9.1f} s"
                 f"{path.stat().st_size / 1e6:9.1f} MB{opened / 1e3:9.2f} s"
-                f"{each['slider']:27.0f}{each['zoom']:7.0f}{each['lasso']:7.0f}{each['grid']:7.0f}"
+                f"{each['slider']:27.0f}{each['grid']:7.0f}"
                 f"{np.median(times['slider']):19.0f} ms",
                 flush=True,
             )

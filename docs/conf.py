@@ -85,7 +85,7 @@ def write_pages(_):
     commands.write(GENERATED / "commands.md")
     snippets = (HERE / "explorer.md").read_text("utf-8").split("```python\n")
     with contextlib.chdir(HERE / "_static"), contextlib.redirect_stdout(None):
-        exec(snippets[1].partition("```")[0], {})  # writes digits.html
+        exec(snippets[1].partition("```")[0], {})  # writes languages.html
     landing.write(HERE / "_build")
 
 

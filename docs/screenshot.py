@@ -1,11 +1,10 @@
 """Takes pictures of the explorer: python docs/screenshot.py, after `make docs`
 
-The README's are of the demo's page, those of docs/explorer.md of the page that its code writes.
+They are of the input on which the page opens that the code of docs/explorer.md writes.
 """
 
 import io
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,6 @@ from pictures import PIXELS, POINTS, SMALLEST
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from playwright.sync_api import Browser, Page, sync_playwright
-
-from decal.cli.demo import run_demo
 
 STATIC = Path(__file__).parent / "_static"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -32,21 +29,17 @@ SMALLEST_ON_PAGE = """() => {
 
 
 def main() -> None:
-    """Open both pages, on light and on dark."""
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        demo = run_demo(seed=0, folder=Path(folder))
-        tie = f"file://{folder}/explorer.html#input={demo.shown['surest tie']}"
-        digits = f"file://{STATIC}/digits.html"
+    """Open the page, on light and on dark."""
+    languages = f"file://{STATIC}/languages.html"
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=FLAGS, headless=True
         )
         for end, mode in (("", "light"), ("_dark", "dark")):
-            with opened(browser, tie, mode, 1440) as page:
-                save(page, {"x": 0, "y": 0, "width": 1440, "height": 900}, f"explorer{end}.png")
             for width, name in ((704, "explorer_input"), (358, "explorer_input_narrow")):
-                with opened(browser, digits, mode, width) as page:
+                with opened(browser, languages, mode, width) as page:
                     top = page.locator("section.detail").bounding_box()["y"] - 8
-                    bottom = page.get_by_text("Three of the classes").bounding_box()["y"] - 12
+                    bottom = page.get_by_test_id("folded").bounding_box()["y"] - 4
                     part = {"x": 0, "y": top, "width": width, "height": bottom - top}
                     save(page, part, f"{name}{end}.png")
         browser.close()
@@ -56,10 +49,10 @@ def main() -> None:
 def opened(browser: Browser, address: str, mode: str, width: int) -> Iterator[Page]:
     """A page, drawn."""
     page = browser.new_page(
-        viewport={"width": width, "height": 900}, device_scale_factor=SCALE, color_scheme=mode
+        viewport={"width": width, "height": 800}, device_scale_factor=SCALE, color_scheme=mode
     )
     page.goto(address)
-    page.get_by_test_id("spider").wait_for()
+    page.get_by_test_id("intervals").wait_for()
     yield page
     page.close()
 

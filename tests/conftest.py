@@ -36,7 +36,6 @@ Other groups follow by their number of slow tests: a new file needs no line here
 
 
 THOROUGH = (
-    "tests/explorer/browser/test_explorer_export.py::test_the_png_is_a_picture_of_the_charts[dark]",
     "tests/io/test_checkpoints.py::test_a_fit_continued_in_a_new_process_ends_with_the_same_bits[l",
     "tests/io/test_checkpoints.py::test_a_fit_killed_again_and_again_ends_with_the_same_bits[15]",
     "tests/io/test_checkpoints.py::test_a_fit_killed_again_and_again_ends_with_the_same_bits[9]",

@@ -24,7 +24,6 @@ EXTRAS = {
     "deploy": ["onnx", "onnxruntime"],
     "evidence_promises": ["decal_lab"],
     "evidence_sets": ["decal_lab"],
-    "explorer": ["PIL"],
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
     "torch": ["torch"],

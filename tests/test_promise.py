@@ -31,6 +31,9 @@ def test_a_promise_is_one_sentence_and_its_costs_another():
         "The true label is outside the kept classes for at most 1 new input in 10; guaranteed, by "
         "1,271 rows."
     )
+    assert promise.brief == "misses at most 1 in 10"
+    assert Promise("hold", 0.9, 100).brief == "holds all of it for at least 9 in 10"
+    assert Promise("width", 0.15, 100).brief == "ranges are 0.15 wide on average"
     _, costs, note = promise.lines()
     assert costs == (
         "There 1.5 of 3 classes are kept on average, one alone for 60%; LAC keeps 1.6 and APS 2, "

@@ -93,6 +93,15 @@ class Promise:
         said = f"{where}{said}; {held}, by {rows}."
         return said[0].upper() + said[1:]
 
+    @property
+    def brief(self) -> str:
+        """The promise in a few words, such as "misses at most 1 in 10"."""
+        if self.kind == "width":
+            return f"ranges are {self.target:.3g} wide on average"
+        said = {"miss": "misses", "hold": "holds all of it for", "coverage": "holds it for"}
+        often = _often(self.target).replace(" new inputs", "").replace(" new input", "")
+        return f"{said[self.kind]} {SIDES[self.kind]}{often}"
+
     def lines(self) -> list[str]:
         """The promise, what it costs, and notes: a sentence or two each."""
         return [str(self), *self._costs(), *(f"{n[0].upper()}{n[1:]}." for n in self.notes)]

@@ -157,7 +157,7 @@ def file_types(folder, tmp_path_factory):
         source = Path(os.__file__).parent / kind
         if source.is_dir():
             shutil.copytree(source, place / kind, ignore=shutil.ignore_patterns("*.pyc"))
-    example = EXAMPLES.parents[1] / "docs" / "_static" / "explorer.png"
+    example = EXAMPLES.parents[1] / "docs" / "_static" / "explorer_input.png"
     for number in range(10):
         Image.effect_noise((64, 64 + number), 50).save(place / f"truly{number}.png")
         shutil.copy(EXAMPLES / "shared.py", place / f"truly{number}.py")

@@ -7,13 +7,14 @@ import pytest
 from scipy.optimize import linprog
 
 import decal
+from decal import Report
 from decal.explorer import _payload as payload
 from decal.explorer import explore, explore_credal
 from helpers.explorations import ALPHAS, close, data, decoded, fitted
 from oracles.balls import event_range
 
 
-def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False):
+def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False, says=None):
     """All arrays of one model: `sets` has the credal sets of the shown inputs at every level."""
     header, arrays = decoded(result.payload.to_bytes())
     n, A, m = header["inputs"]["count"], len(header["alphas"]), header["slots"]
@@ -31,7 +32,7 @@ def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False
                 seen.add(name)
             for rule in header["rules"]:
                 key = rule["key"]
-                action = c.decide(key, empty="nan")[0]
+                action = c.decide("e_admissible" if key == "possible" else key, empty="nan")[0]
                 if rule["kind"] == "set":
                     kept = {b for b in range(m) if action[slots[i, b]]}
                     bits = int(mine[f"kept/{key}"][a, i])
@@ -51,8 +52,20 @@ def check_numbers(result, sets, prefix="0/", labels=None, truth=None, rest=False
     point = sets[header["start"]].point
     if point is not None:
         close(mine["point"], [folded(p, s, rest) for p, s in zip(point, slots, strict=True)])
-        assert mine["predicted"].tolist() == point.argmax(axis=1).tolist()
-        seen |= {"point", "predicted"}
+        best = point.argmax(axis=1)
+        assert mine["predicted"].tolist() == best.tolist()
+        said = point if says is None else says
+        close(mine["says"], [folded(p, s, rest) for p, s in zip(said, slots, strict=True)])
+        assert mine["said"].tolist() == said.argmax(axis=1).tolist()
+        close(mine["sure"], said.max(axis=1))
+        for a in range(A):
+            close(mine["least"][a], sets[a].lower[np.arange(n), best])
+            close(mine["most"][a], sets[a].upper[np.arange(n), best])
+            for bit, share in enumerate(header["shares"]):
+                if n == header["inputs"]["total"]:
+                    marked = Report.of(sets[a], check=share).check  # they promise nothing
+                    assert (mine["asked"][a] >> bit & 1).tolist() == marked.tolist()
+        seen |= {"point", "predicted", "says", "said", "sure", "least", "most", "asked"}
     if labels is not None:
         assert arrays["labels"].tolist() == list(labels)
     if truth is not None:
@@ -259,7 +272,8 @@ def test_any_predictor_will_do():
     result = explore(Halves(), z)
     levels = result.payload.header["alphas"]
     assert result.payload.header["own"] is None
-    check_numbers(result, [Halves().predict(z, alpha=alpha) for alpha in levels])
+    says = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    check_numbers(result, [Halves().predict(z, alpha=alpha) for alpha in levels], says=says)
 
 
 def test_too_many_inputs_are_sampled_in_order(monkeypatch):
@@ -314,3 +328,57 @@ def test_bounds_of_very_many_inputs_travel_in_sixteen_bits(monkeypatch):
         assert stored.dtype == np.uint16
         assert (stored[0, 1] == 65535).all()  # no distribution satisfies the second row's bounds
         np.testing.assert_allclose(stored[0, 0] / 65534, exact[0, 0], rtol=0, atol=8e-6)
+
+
+def test_what_the_classifier_says_is_not_what_the_sets_are_around():
+    z, labels, _ = data(200, 3)
+    model = decal.decalibrate(3 * z, labels, alpha=0.9, reference="best")
+    page = explore(model, 3 * z[:8], alphas=[1.0, 0.9])
+    says = np.exp(3 * z[:8]) / np.exp(3 * z[:8]).sum(axis=1, keepdims=True)
+    check_numbers(page, [model.predict(3 * z[:8], alpha=a) for a in (1.0, 0.9)], says=says)
+    assert np.abs(model.predict(3 * z[:8]).point - says).max() > 0.05
+
+
+@pytest.mark.parametrize("per", [None, "class", "group"])
+def test_possible_classes_are_those_of_the_promise(per):
+    z, labels, _ = data(900, 3)
+    new = data(40, 3, seed=4)[0]
+    site, new_site = np.array(["n", "s"])[np.arange(900) % 2], np.array(["n", "s"])[[0, 1] * 20]
+    asked = {"miss": 0.1, "rule": "maximality"}
+    asked |= {"groups": site[500:]} if per == "group" else {"per": per}
+    d = decal.decalibrate(z[:500], labels[:500], alpha=0.9, classes="abc")
+    model = decal.choose(d, z[500:], labels[500:], **asked).promised()
+    groups = {"odd": [0, 1] * 20, "site": new_site}
+    payload = explore(model, new, groups=groups).payload
+    options = {"groups": new_site} if per == "group" else {}
+    expected = model.report(new, **options).possible
+    marked = payload.arrays["0/asked"][payload.header["start"]] >> 3 & 1
+    assert marked.tolist() == model.report(new, check=0.1, **options).check.tolist()
+    bits = payload.arrays["0/kept/possible"][payload.header["start"]]
+    found = [{"abc"[k] for k in range(3) if b >> k & 1} for b in bits.tolist()]
+    assert found == [set(names) for names in expected]
+
+
+def test_inputs_with_the_same_answer_are_alike():
+    z = data(6, 3)[0][[0, 1, 2, 1, 0, 3]]
+    assert explore(fitted(3), z, alphas=[1]).payload.arrays["alike"].tolist() == [0, 1, 2, 1, 0, 5]
+    hull = decal.IntervalCredalSet([[0.1, 0.2]] * 2, [[0.8, 0.9]] * 2)  # says nothing
+    assert hull.explore().payload.arrays["alike"].tolist() == [0, 1]
+
+
+def test_a_page_opens_on_a_sure_error_that_the_data_refute():
+    known, new = decal.datasets.languages("fit"), decal.datasets.languages("test")
+    model = decal.decalibrate(known.logits, known.labels, miss=0.1, classes=known.classes)
+    page = explore(model, new.logits, labels=new.labels, alphas=[1, model.alpha], start=model.alpha)
+    first, credal = page.payload.header["first"], model.predict(new.logits)
+    p = np.exp(new.logits) / np.exp(new.logits).sum(axis=1, keepdims=True)
+
+    def tells(i):
+        k = p[i].argmax()
+        two = set(credal[i].possible()[0]) == {new.classes[k], new.classes[new.labels[i]]}
+        return k != new.labels[i] and two and p[i, k] > credal.upper[i, k]
+
+    assert first == max(filter(tells, range(len(p))), key=lambda i: p[i].max())
+    assert new.texts[first] == "Limpar selección"  # as on the first page and in the README
+    plain = explore(fitted(3), data(30, 3)[0], labels=data(30, 3)[1], alphas=ALPHAS).payload
+    assert plain.header["first"] == plain.arrays["look"][0]  # the model is never outside

@@ -86,7 +86,7 @@ def explore(
     ] = None,
     start: Annotated[
         float | None,
-        option("The level shown first. Default: one with something to see.", "ALPHA", min=0, max=1),
+        option("The level shown first. Default: the model's own.", "ALPHA", min=0, max=1),
     ] = None,
     rows: Annotated[
         int | None,

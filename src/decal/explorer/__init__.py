@@ -1,10 +1,10 @@
 """The explorer: an interactive page about credal predictions, in a browser or a notebook.
 
 It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
-uncertainties and decisions of every input at each level, which decal has computed beforehand.
+decisions and costs of every input at each level, which decal has computed beforehand.
 
-Imports from `_base`, `choose`, `credal`, `decalibrator`, `directions`, `evaluate`, `io`, `model`,
-`rows` and `shift`.
+Imports from `_base`, `choose`, `credal`, `evaluate`, `io`, `model`, `promise`, `report`, `rows` and
+`shift`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from decal._base.data_frames import (
     require_same_order,
 )
 from decal._base.errors import InputError, needs
+from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_distributions
 from decal._base.settings import check_keywords
 from decal.choose import Predictor
 from decal.credal import CredalSet
-from decal.explorer._evidence import likelihood_curves
 from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_groups, open_media, rows_of_groups
 from decal.explorer._page import OfflinePage, style, widget_script
 from decal.explorer._payload import Payload, Side, collect, fold_columns
-from decal.model import predict_rows, read_inputs, require_classes
+from decal.model import predict_rows, promised_sets, read_inputs, require_classes
+from decal.promise import Promise
 from decal.rows import Rows
 from decal.shift import LabelShift, p_text
 
@@ -137,7 +138,7 @@ def explore(
     alphas
         Levels of the slider; by default some 20, among them 1, 0 and the model's own.
     start : float, optional
-        The level shown first; by default one with something to see, and the page says why.
+        The level shown first; by default the model's own, at which its promise holds.
     rows
         How many inputs to show, drawn at random by `seed`, or their numbers. By default as many as
         make a page of some 32 MB, usually all. The curves are of all n in any case.
@@ -164,13 +165,11 @@ def explore(
     require_same_order(logits=logits, **beside, **rows_of_groups(groups))
     inputs = _read(model, logits, labels, ids)
     n, K = inputs.shape
-    own = getattr(model, "alpha", 0.8)
+    own = getattr(model, "alpha", None)
     levels = levels_of(getattr(model, "likelihood", "mean"), own, alphas, K)
-    first, why = opening(
-        lambda at, some: predict_rows(model, inputs[some], levels[at]),
-        levels, inputs.labels, n, start,
-    )  # fmt: skip
-    sides = [_side(model, inputs, name or ("Model A" if compare else "Model"), levels, first)]
+    first = opening(levels, own, start)
+    called = name or ("Model A" if compare else "Model")
+    sides = [_side(model, inputs, called, levels, first, groups)]
     if compare is not None:
         other, other_logits, *other_name = compare
         require_same_order(logits=logits, **{"compare's logits": other_logits})
@@ -179,7 +178,7 @@ def explore(
             rule = f"have the shape of logits, {(n, K)}"
             raise InputError("compare's logits", rule, f"{others.shape}")
         second = other_name[0] if other_name and other_name[0] else "Model B"
-        sides.append(_side(other, others, second, levels, first))
+        sides.append(_side(other, others, second, levels, first, groups))
         _require_same_order(*(side.classes for side in sides))
     if truth is not None:
         known = sides[0].first.classes
@@ -188,9 +187,8 @@ def explore(
     payload = collect(
         sides, levels, first, n, title=str(title or name or TITLE), labels=inputs.labels,
         truth=truth, media=open_media(names, texts, images, total=n),
-        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed, opened=why,
-        own=levels.index(own) if own in levels and hasattr(model, "alpha") else None,
-        progress=progress,
+        groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed,
+        own=levels.index(own) if own in levels else None, progress=progress,
     )  # fmt: skip
     return Exploration(payload)
 
@@ -309,13 +307,44 @@ def _names(names: Iterable[Any] | None, index: Index | None, rows: int) -> Itera
     return [name_of(index, row) for row in range(rows)]
 
 
-def _side(model: Predictor, inputs: Rows, name: str, levels: list[float], start: int) -> Side:
-    def predict(level: int, rows: slice) -> CredalSet:
-        sets: CredalSet = predict_rows(model, inputs[rows], levels[level])
-        return sets
+def _side(
+    model: Predictor,
+    inputs: Rows,
+    name: str,
+    levels: list[float],
+    start: int,
+    groups: Mapping[str, Any] | None,
+) -> Side:
+    promise, own = getattr(model, "promise", None), getattr(model, "alpha", None)
+    of_promise = _promised_groups(promise, groups)
 
-    first = predict(start, slice(0, 1))
-    return Side(name, predict, first, _settings(model), likelihood_curves(model, levels))
+    def predict(level: int, rows: slice) -> CredalSet:
+        alpha, some = levels[level], inputs[rows]
+        if promise is not None and alpha == own:
+            by = None if of_promise is None else of_promise[rows]
+            sets: CredalSet = promised_sets(model, some, alpha, promise, by)
+            return sets
+        sets = predict_rows(model, some, alpha)
+        return sets.promised(promise.rule) if promise is not None and promise.rule else sets
+
+    def answers(rows: slice) -> Array:
+        return softmax(inputs.logits[rows])
+
+    held = [(at, promise) for at, alpha in enumerate(levels) if alpha == own and promise]
+    dense = isinstance(inputs.logits, np.ndarray)  # of top logits the others are not known
+    return Side(
+        name, predict, predict(start, slice(0, 1)), _settings(model),
+        answers=answers if dense else None, promise=held[0] if held else None,
+    )  # fmt: skip
+
+
+def _promised_groups(promise: Promise | None, groups: Mapping[str, Any] | None) -> Any:
+    """Of a promise that holds in every group, the column of these groups; None of others."""
+    if promise is None or promise.per != "group":
+        return None
+    known = {str(value) for value in promise.levels}
+    columns = (np.asarray(values) for values in (groups or {}).values())
+    return next((c for c in columns if {str(v) for v in c.tolist()} <= known), None)
 
 
 def _settings(model: Predictor) -> tuple[tuple[str, str], ...]:

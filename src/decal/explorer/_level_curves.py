@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 from decal.evaluate import metrics
+from decal.explorer._prices import Prices
 
 BINS = 15  # bins of the model's confidence, equally wide from 0 to 1
 
@@ -19,58 +20,82 @@ class Curves:
     """Sums over all inputs, shown or not, at every level; and over those of each group."""
 
     def __init__(
-        self, levels: int, groups: Sequence[int] = (), counts: ConfidenceCounts | None = None
+        self,
+        levels: int,
+        groups: Sequence[int] = (),
+        counts: ConfidenceCounts | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.rows = np.zeros(levels)
         self.sums: dict[str, Array] = {}
-        self.counts = counts
+        self.counts, self.prices = counts, prices
         self.parts = [[Curves(levels) for _ in range(values)] for values in groups]
 
     def add(
         self,
         level: int,
         credal: CredalSet,
+        said: Array | None,
         kept: Mask,
         labels: Indices | None,
         truth: Array | None,
         codes: Sequence[NDArray[np.uint8]] = (),
     ) -> None:
-        """Add n inputs: their sets, decisions (n, K), and their values (n,) of each column."""
+        """Add n inputs: their sets, what the model says and what is possible (n, K), and so on.
+
+        Codes are the values (n,) of each column of groups.
+        """
         n, sets = len(credal), credal[~credal.is_empty]
+        single = kept.sum(axis=1) == 1
         found = {
             "efficiency": len(sets) * metrics.efficiency(sets) if len(sets) else 0.0,
             "size": kept.sum(),
+            "single": single.sum(),
             "empty": n - len(sets),
         }
         if truth is not None:
             found["coverage"] = n * metrics.coverage(credal, truth)
         if labels is not None:
-            found["missed"] = np.sum(~kept[np.arange(n), labels])
-        if credal.point is not None:
-            found["confidence"] = credal.point.max(axis=1).sum()
+            missed = ~kept[np.arange(n), labels]
+            found["missed"], found["settled_wrong"] = missed.sum(), (missed & single).sum()
+        if said is not None:
+            found["confidence"] = said.max(axis=1).sum()
             if labels is not None:
-                found["accuracy"] = np.sum(credal.point.argmax(axis=1) == labels)
+                found["accuracy"] = np.sum(said.argmax(axis=1) == labels)
         self.rows[level] += n
         for name, value in found.items():
             self.sums.setdefault(name, np.zeros(len(self.rows)))[level] += value
         if self.counts is not None and labels is not None:
-            self.counts.add(level, credal.point, kept, labels)
+            self.counts.add(level, said, kept, labels)
+        if self.prices is not None and labels is not None and said is not None and level == 0:
+            assert credal.point is not None
+            self.prices.add(said, credal.point, labels)
         for column, parts in zip(codes, self.parts, strict=True):
             for value in np.unique(column):
                 rows = np.flatnonzero(column == value)
                 y = None if labels is None else labels[rows]
                 p = None if truth is None else truth[rows]
-                parts[value].add(level, credal[rows], kept[rows], y, p)
+                q = None if said is None else said[rows]
+                parts[value].add(level, credal[rows], q, kept[rows], y, p)
 
     def means(self) -> dict[str, list[float] | None]:
         """Each curve of the page; None if it needs labels or a truth that were not given."""
         of = {"efficiency": self.rows - self.sums.get("empty", 0)}  # empty sets have no width
-        return {
+        of["settled_wrong"] = self.sums.get("single", self.rows)
+        names = "efficiency", "coverage", "size", "missed", "single", "settled_wrong"
+        found = {
             name: (self.sums[name] / np.maximum(of.get(name, self.rows), 1)).tolist()
             if name in self.sums
             else None
-            for name in ("efficiency", "coverage", "size", "missed")
+            for name in names
         }
+        return found | ({} if self.prices is None else self.prices.wrong_at(self.sums["single"]))
+
+    def costs(self, start: int) -> dict[str, Any] | None:
+        """What asking a person costs, at every price and level; None without labels."""
+        if self.prices is None:
+            return None
+        return self.prices.summary(self.sums["single"], self.sums["settled_wrong"], start)
 
     def group(self) -> dict[str, Any]:
         """The number of inputs and the means at every level, of one group."""
@@ -100,16 +125,16 @@ class ConfidenceCounts:
         self.confusion = np.zeros((levels, classes, classes)) if confusions else None
         self.labels = np.zeros(classes)
 
-    def add(self, level: int, point: Array | None, kept: Mask, labels: Indices) -> None:
+    def add(self, level: int, said: Array | None, kept: Mask, labels: Indices) -> None:
         """Count some inputs at a level."""
         hit = kept[np.arange(len(kept)), labels]
         if self.confusion is not None:
             np.add.at(self.confusion[level], labels, kept)
         if level == 0:
             self.labels += np.bincount(labels, minlength=len(self.labels))
-        if point is None:
+        if said is None:
             return
-        top = point.max(axis=1)
+        top = said.max(axis=1)
         bins = np.minimum((top * BINS).astype(np.intp), BINS - 1)
 
         def summed(weights: Array | None) -> Array:
@@ -120,7 +145,7 @@ class ConfidenceCounts:
         if level == 0:
             self.inputs += summed(None)
             self.confidence += summed(top)
-            self.correct += summed((point.argmax(axis=1) == labels).astype(np.float64))
+            self.correct += summed((said.argmax(axis=1) == labels).astype(np.float64))
 
     def summary(self) -> dict[str, Any]:
         """Plain lists for the page; shares of an empty bin or class are 0."""

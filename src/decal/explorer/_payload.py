@@ -22,7 +22,11 @@ from decal._base.row_checks import check_rows
 from decal._base.settings import check_count
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
 from decal.explorer._level_curves import ConfidenceCounts, Curves
+from decal.explorer._levels import worth_a_look
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, GroupColumn, Media
+from decal.explorer._prices import Prices
+from decal.promise import Promise
+from decal.report import assurance, share_to_check
 
 Arrays = dict[str, NDArray[Any]]
 Layout = dict[str, tuple[str, tuple[int, ...]]]
@@ -35,7 +39,10 @@ BLOCK_ELEMENTS = 1 << 19  # bounds computed at a time, so that memory does not g
 EXACT_INPUTS = 20_000  # of more, bounds travel in steps of 1.5e-5: half the page, opened faster
 INPUTS = -1  # the axis of inputs in a layout, whose length is not known yet
 
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # of all inputs, to hand over: bits of a byte
+
 RULES = (
+    ("possible", "Possible classes", "set", "as the promise has it, or else E-admissible"),
     ("e_admissible", "E-admissible", "set", "most probable under some plausible distribution"),
     ("maximality", "Maximality", "set", "no other class is more probable under all of them"),
     ("interval_dominance", "Interval dominance", "set",
@@ -84,12 +91,21 @@ class Side:
     predict: Callable[[int, slice], CredalSet]  # of a level's number and a slice of inputs
     first: CredalSet  # of the first input: whether there are names and a point prediction
     settings: tuple[tuple[str, str], ...] = ()  # names and values
-    curves: tuple[dict[str, Any], Mapping[str, NDArray[Any]]] | None = None
+    answers: Callable[[slice], Array] | None = None  # (n, K) the classifier's own probabilities
+    promise: tuple[int, Promise] | None = None  # and the number of the level at which it holds
 
     @property
     def has_point(self) -> bool:
         """Whether there is a point prediction."""
         return self.first.point is not None
+
+    def says(self, credal: CredalSet, rows: slice) -> Array | None:
+        """(n, K) what the classifier says of some inputs; by default the point of their sets."""
+        return credal.point if self.answers is None else self.answers(rows)
+
+    def promise_at(self, level: int) -> Promise | None:
+        """What is promised at a level."""
+        return self.promise[1] if self.promise is not None and self.promise[0] == level else None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -111,16 +127,15 @@ def collect(
     rows: Any = None,
     slots: int | None = None,
     seed: int = 0,
-    opened: str = "",
     own: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Payload:
     """Everything about one or two models' credal sets of the same `total` inputs.
 
-    Levels are falling alphas, or None for sets without alpha; the page opens at number `start`, for
-    the reason `opened`, to be read after "this is", and `own` is the number of the model's own.
-    Labels (total,) and truth (total, K) are checked. `rows` says how many inputs to show, or which;
-    None, as many as BYTE_BUDGET allows. A step of `progress` is a row at one level of one model.
+    Levels are falling alphas, or None for sets without alpha; the page opens at number `start`, and
+    `own` is the number of the model's own. Labels (total,) and truth (total, K) are checked. `rows`
+    says how many inputs to show, or which; None, as many as BYTE_BUDGET allows. A step of
+    `progress` is a row at one level of one model.
     """
     K = sides[0].first.shape[1]
     m = _slot_count(slots, K)
@@ -146,16 +161,20 @@ def collect(
         grouped.append(GroupColumn("label", sides[0].classes, labels.astype(np.uint8)))
     curves = _sweep(sides, len(levels), start, total, arrays, labels, truth, grouped, progress)
     arrays |= {f"group/{at}": group.codes[shown] for at, group in enumerate(groups)}
+    answers = [arrays[f"{i}/says"] for i, side in enumerate(sides) if side.has_point]
+    arrays["alike"][:] = _alike(answers, len(shown))
+    arrays["look"][:], first = _worth_a_look(arrays, start)
     pictures = _with_pictures(arrays, media, shown)
-    for i, side in enumerate(sides):
-        own_arrays = {} if side.curves is None else side.curves[1]
-        arrays |= {f"{i}/{name}": array for name, array in own_arrays.items()}
+    promise = None if own is None else sides[0].promise_at(own)
     header = {
         "title": title,
         "alphas": list(levels),
         "start": start,
-        "opened": opened,
+        "first": first,
         "own": own,
+        "promise": promise and {"brief": promise.brief, "text": str(promise)},
+        "view": "classes",  # what is drawn of one input: detail.js has a drawing for each name
+        "shares": list(SHARES),
         "inputs": {
             "count": len(shown),
             "total": total,
@@ -187,9 +206,8 @@ def _described(side: Side, curve: Curves, start: int) -> dict[str, Any]:
         "summary": curve.summary(start),
         "curve": curve.means(),
         "groups": [[part.group() for part in parts] for parts in curve.parts],
-        "kind": "box" if isinstance(side.first, IntervalCredalSet) else "other",
         "reliability": None if curve.counts is None else curve.counts.summary(),
-        "evidence": side.curves and side.curves[0],
+        "costs": curve.costs(start),
     }
 
 
@@ -211,29 +229,84 @@ def _sweep(
         for i in range(len(sides))
     ]
     K = sides[0].first.shape[1]
-    counts = [
-        None if labels is None else ConfidenceCounts(A, K, confusions=K <= MOST_SLOTS)
-        for _ in sides
-    ]
-    curves = [Curves(A, [len(group.values) for group in groups], counted) for counted in counts]
-    done, work = 0, total * A * len(sides)
+    curves = []
+    for side in sides:
+        counts = None if labels is None else ConfidenceCounts(A, K, confusions=K <= MOST_SLOTS)
+        prices = None if labels is None or not side.has_point else Prices()
+        curves.append(Curves(A, [len(group.values) for group in groups], counts, prices))
     blocks = [*row_blocks(total, K, BLOCK_ELEMENTS)]
-    for a, block, i in itertools.product(range(A), blocks, range(len(sides))):
+    sure = np.empty((len(sides), total))  # how sure predictions are, at one level
+    steps = itertools.product(range(A), range(len(blocks)), range(len(sides)))
+    done, work = 0, total * A * len(sides)
+    for a, b, i in steps:
+        block = blocks[b]
         credal = sides[i].predict(a, block)
         y = None if labels is None else labels[block]
         p = None if truth is None else truth[block]
-        kept = credal.decide("e_admissible", empty="nan")
-        curves[i].add(a, credal, kept, y, p, [group.codes[block] for group in groups])
+        kept, said = _possible(credal), sides[i].says(credal, block)
+        curves[i].add(a, credal, said, kept, y, p, [group.codes[block] for group in groups])
         here = slice(*np.searchsorted(shown, [block.start, block.stop]))
         inside = shown[here] - block.start
         if len(inside):
             y, p = (None if known is None else known[inside] for known in (y, p))
             found = credal[inside], kept[inside], stored[here], y, p
-            _fill(of_side[i], (a, here), *found, at_start=a == start)
+            _fill(of_side[i], (a, here), *found)
+            if a == start and said is not None:
+                _fill_answers(of_side[i], here, credal[inside], said[inside], stored[here])
+        if credal.point is not None:
+            sure[i, block] = assurance(credal, sides[i].promise_at(a))
+            if b == len(blocks) - 1:
+                marked = [share_to_check(sure[i], share)[shown] for share in SHARES]
+                of_side[i]["asked"][a] = np.packbits(marked, axis=0, bitorder="little")
         done += block.stop - block.start
         if progress is not None:
             progress(done, work)
     return curves
+
+
+def _possible(credal: CredalSet) -> Mask:
+    """(n, K) the classes that the promise calls possible; of empty sets none."""
+    if credal.kept is not None:
+        return credal.kept
+    kept: Mask = credal.decide(credal.rule, empty="nan")
+    return kept
+
+
+def _of_predicted(values: Array, point: Array) -> Array:
+    """(n,) the values of the class that is most probable at the point."""
+    return np.take_along_axis(values, point.argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+def _alike(answers: Sequence[NDArray[np.float32]], rows: int) -> Indices:
+    """(n,) for every input the first one with the same answers of all models: often itself."""
+    if not answers:
+        return np.arange(rows)
+    bits = np.ascontiguousarray(np.hstack(answers)).view(np.uint8).reshape(rows, -1)
+    whole = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()
+    _, first, which = np.unique(whole, return_index=True, return_inverse=True)
+    return np.asarray(first[which])
+
+
+def _worth_a_look(arrays: Arrays, start: int) -> tuple[Indices, int]:
+    """The order of `worth_a_look`, by the first model, and the input on which a page opens.
+
+    That is the first of the order; or the first error in two classes of which the model is surer
+    than the data allow, if there is one.
+    """
+    size = arrays["0/size/possible"][start]
+    if "0/said" not in arrays:
+        order = worth_a_look(size)
+        return order, int(order[0])
+    said, sure = arrays["0/said"], arrays["0/sure"]
+    wrong = caught = None
+    if "labels" in arrays:
+        wrong = said != arrays["labels"]
+        caught = wrong & (arrays["0/hit"][start] == 1)
+    order = worth_a_look(size, sure, arrays["0/least"][start], wrong, caught)
+    if caught is None:
+        return order, int(order[0])
+    excess = (said == arrays["0/predicted"]) & (sure > arrays["0/most"][start])
+    return order, int(order[np.argmax((caught & (size == 2) & excess)[order])])
 
 
 def _with_pictures(arrays: Arrays, media: Media, shown: Indices) -> dict[str, Any] | None:
@@ -290,11 +363,8 @@ def _fill(
     slots: Indices,
     labels: Indices | None,
     truth: Array | None,
-    *,
-    at_start: bool,
 ) -> None:
     """Write the numbers of one model for some inputs at one level."""
-    _, here = at
     full = ~credal.is_empty
     bounds = fold(credal[full], slots[full])
     for name, values in (("lower", bounds.lower), ("upper", bounds.upper)):
@@ -307,7 +377,7 @@ def _fill(
     for name, array in arrays.items():
         kind, _, rule = name.partition("/")
         if kind == "size":
-            mask = kept if rule == "e_admissible" else credal.decide(rule, empty="nan")
+            mask = kept if rule == "possible" else credal.decide(rule, empty="nan")
             array[at] = mask.sum(axis=1)
             arrays[f"kept/{rule}"][at] = np.where(
                 np.take_along_axis(mask, slots, axis=1), bits, np.uint32(0)
@@ -318,9 +388,21 @@ def _fill(
         arrays["hit"][at] = kept[np.arange(len(kept)), labels]
     if truth is not None:
         arrays["covered"][at] = credal.contains(truth)
-    if at_start and credal.point is not None:
-        arrays["point"][here] = fold_columns(credal.point, slots)
-        arrays["predicted"][here] = credal.point.argmax(axis=1)
+    if credal.point is not None:
+        arrays["least"][at] = _of_predicted(credal.lower, credal.point)
+        arrays["most"][at] = _of_predicted(credal.upper, credal.point)
+
+
+def _fill_answers(
+    arrays: Arrays, here: slice, credal: CredalSet, said: Array, slots: Indices
+) -> None:
+    """Write what one model says of some inputs, and the points of their sets."""
+    assert credal.point is not None
+    arrays["point"][here] = fold_columns(credal.point, slots)
+    arrays["predicted"][here] = credal.point.argmax(axis=1)
+    arrays["says"][here] = fold_columns(said, slots)
+    arrays["said"][here] = said.argmax(axis=1)
+    arrays["sure"][here] = said.max(axis=1)
 
 
 def _entropies(credal: CredalSet) -> tuple[Array, Array]:
@@ -356,7 +438,8 @@ def _layout(
 ) -> Layout:
     """Every array of the payload: dtype and shape."""
     n, s = INPUTS, m + rest
-    layout: Layout = {"rows": ("int32", (n,)), "slots": ("int32", (n, m))}
+    layout: Layout = dict.fromkeys(("rows", "alike", "look"), ("int32", (n,)))
+    layout["slots"] = ("int32", (n, m))
     if has_labels:
         layout["labels"] = ("int32", (n,))
     if has_truth:
@@ -365,8 +448,11 @@ def _layout(
     def of_one(side: Side) -> Iterator[tuple[str, tuple[str, tuple[int, ...]]]]:
         yield from ((name, ("float32", (A, n, s))) for name in ("lower", "upper"))
         if side.has_point:
-            yield "point", ("float32", (n, s))
-            yield "predicted", ("int32", (n,))
+            yield from ((name, ("float32", (n, s))) for name in ("point", "says"))
+            yield from ((name, ("int32", (n,))) for name in ("predicted", "said"))
+            yield "sure", ("float32", (n,))
+            yield from ((name, ("float32", (A, n))) for name in ("least", "most"))
+            yield "asked", ("uint8", (A, n))
         yield from ((name, ("float32", (A, n))) for name in ("aleatoric", "epistemic", "total"))
         for rule in rules:
             if rule["kind"] == "set":

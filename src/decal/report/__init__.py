@@ -24,7 +24,8 @@ from decal.io.writers import column_writer
 from decal.model import require_classes
 from decal.promise import Promise
 from decal.report._per_input import ACTION_RULES as ACTION_RULES
-from decal.report._per_input import as_names, cheapest, predicted, share_to_check
+from decal.report._per_input import as_names, cheapest, predicted
+from decal.report._per_input import share_to_check as share_to_check
 from decal.report._printout import printed
 from decal.report._report_page import in_notebook, page
 

@@ -88,7 +88,7 @@ def open_page(watched):
     window, faults = watched
     faults.clear()
 
-    def open_(address, width=1440, height=1000, testid="spider", **options):
+    def open_(address, width=1440, height=1000, testid="intervals", **options):
         page = window(width, height, **options)
         page.goto("about:blank")
         page.goto(address if isinstance(address, str) else address.as_uri())

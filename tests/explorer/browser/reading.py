@@ -57,34 +57,49 @@ class Case:
         kept = credal.decide("e_admissible")
         inside = (self.all_truth >= low - WITHIN) & (self.all_truth <= high + WITHIN)
         return {
-            "efficiency": 1 - (high - low).sum() / low.size,
-            "coverage": sum(row.all() for row in inside) / n,
+            "efficiency": 100 * (high - low).sum() / low.size,
+            "coverage": 100 * sum(row.all() for row in inside) / n,
             "missed": 100 * sum(not kept[i, k] for i, k in enumerate(self.all_labels)) / n,
             "size": kept.sum() / n,
         }
 
-    def columns(self, level, model=0, rule="e_admissible"):
+    def columns(self, level, model=0):
         """The numbers of every input by the keys of the table's columns."""
         credal = self.sets[model][level]
-        predicted = credal.point.argmax(axis=1)
-        least, greatest = credal.entropy()
         return {
             "input": self.rows,
+            "says": credal.point.argmax(axis=1),
+            "sure": credal.point.max(axis=1),
+            "size": credal.decide("e_admissible").sum(axis=1),
             "label": np.asarray(self.labels),
-            "prediction": predicted,
-            "error": (predicted != self.labels).astype(int),
-            "epistemic": np.maximum(greatest - least, 0.0),
-            "aleatoric": least,
-            "total": greatest,
-            "size": credal.decide(rule).sum(axis=1),
         }
 
+    def wrong(self, model=0):
+        """Whether what a model says is not the label."""
+        return self.columns(0, model)["says"] != self.labels
 
-KEYS = ["input", "label", "prediction", "error", "size", "total", "epistemic", "aleatoric"]
+    def look(self, start=3):
+        """The order in which inputs are worth a look."""
+        return look(self.sets[0][start], self.labels)
+
+
+def look(credal, labels):
+    """The order in which inputs are worth a look, by its definition."""
+    kept = credal.decide("e_admissible")
+
+    def place(i):
+        sure, best = credal.point[i].max(), credal.point[i].argmax()
+        two, wrong = kept[i].sum() == 2, best != labels[i]
+        if wrong:
+            return (0 if two and kept[i, labels[i]] else 1), -sure
+        return (2, -sure) if two else (3, credal.lower[i, best])
+
+    return sorted(range(len(labels)), key=place)
 
 
 def agrees(text, expected, spare=1e-5):
     """Whether a printed number is the expected one, to the digits it has."""
+    text = text.replace("\xa0", " ")
     digits = re.fullmatch(r"[+−]?\d+(?:\.(\d+))?(?: %)?", text)
     if not digits:
         return False
@@ -93,13 +108,16 @@ def agrees(text, expected, spare=1e-5):
 
 
 def ends_agree(text, low, high):
-    """Whether an interval's text is the expected one."""
-    return all(agrees(*pair) for pair in zip(text.split("–"), (low, high), strict=True))
+    """Whether a range's text, in percent, is the expected one."""
+    ends = text.removesuffix("\xa0%").split("–")
+    return all(
+        agrees(end, 100 * p) for end, p in zip((ends[0], ends[-1]), (low, high), strict=True)
+    )
 
 
 def set_level(page, level):
     """Move the slider to a level."""
-    page.get_by_test_id("alpha").fill(str(level))
+    page.get_by_test_id("caution").fill(str(level))
     page.evaluate(SETTLED)
 
 
@@ -183,15 +201,15 @@ def texts(page, testid, selector):
     )
 
 
-def exported(page, kind):
-    """The bytes that an export hands over, and the name of its file."""
+def exported(page):
+    """The bytes that the export hands over, and the name of its file."""
     with page.expect_download() as started:
-        page.get_by_test_id(f"export-{kind}").click()
+        page.get_by_test_id("export-csv").click()
     download = started.value
     return Path(download.path()).read_bytes(), download.suggested_filename
 
 
 def exported_table(page):
     """The export as CSV: a dictionary for every line."""
-    data, _ = exported(page, "csv")
+    data, _ = exported(page)
     return list(csv.DictReader(io.StringIO(data.decode("utf-8"), newline="")))

@@ -1,4 +1,4 @@
-"""A decision with costs: the page answers as decal does, on thousands of inputs."""
+"""Whether asking a person pays: the page says what Python counted, and where the sets help."""
 
 from __future__ import annotations
 
@@ -6,160 +6,84 @@ import numpy as np
 import pytest
 
 import decal
-from browser.reading import PLAYWRIGHT, SETTLED, agrees, axes, circles, drawn_data, exported_table
-from decal.credal import decisions
+from browser.reading import PLAYWRIGHT, SETTLED, axes, circles, drawn_data, set_level
 from decal.explorer import explore
 
 pytestmark = pytest.mark.browser
 expect = pytest.importorskip("playwright.sync_api", reason=PLAYWRIGHT).expect
 
-K, N = 4, 3000
-NAMES = [*"abcd", "abstain"]
-ALPHAS = [1, 0.95, 0.8]
-MATRIX = np.array([[1, 0, 0, -2], [0, 1, 0.5, 0], [0.2, 0, 1, 0], [-1, 0, 0.3, 2]])
-RULES = ["gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret"]
-RULES += ["maximality", "interval_dominance", "e_admissible"]
-
 
 @pytest.fixture(scope="module")
 def priced(tmp_path_factory):
-    """A page of 3,000 inputs; the bounds that it holds, labels and points."""
-    z, labels, _ = drawn_data(N, K)
-    model = decal.decalibrate(*drawn_data(300, K, seed=1)[:2], alpha=0.8, classes="abcd")
-    page = explore(model, z, labels=labels, alphas=ALPHAS, start=0.95)
+    """A model that is too sure of itself: its sets pay at some prices."""
+    z, labels, _ = drawn_data(1200, 4)
+    z = 2.5 * z
+    model = decal.decalibrate(z[:600], labels[:600], miss=0.15, classes="abcd")
+    page = explore(model, z[600:], labels=labels[600:])
     path = tmp_path_factory.mktemp("costs") / "page.html"
     page.save(path)
-    arrays = {name: array.astype(float) for name, array in page.payload.arrays.items()}
-    for level in range(len(ALPHAS)):  # what 32 bits leave of the bounds, made reachable again
-        box = decal.IntervalCredalSet(arrays["0/lower"][level], arrays["0/upper"][level]).tighten()
-        arrays["0/lower"][level], arrays["0/upper"][level] = box.lower, box.upper
-    return path, arrays, labels
+    return path, page.payload.header
 
 
-def opened(open_page, path, **state):
-    words = "&".join(f"{name}={value}" for name, value in state.items())
-    page = open_page(f"{path.as_uri()}#{words}&sort=input")
-    page.get_by_test_id("costs").scroll_into_view_if_needed()
-    page.get_by_test_id("shares").locator("td").first.wait_for()
-    page.evaluate(SETTLED)
-    return page
+RIVALS = {
+    "alone": "asking where the model is unsure",
+    "recalibrated": "asking where recalibrated confidence is low",
+    "nobody": "asking nobody",
+}
+EVEN = 0.005  # costs that differ by less of themselves are about the same
 
 
-def kept_by(lower, upper, rule, utility):
-    found = decisions.decide(lower, upper, rule, utility=utility)
-    return found if found.ndim == 2 else np.eye(K + 1, dtype=bool)[found]
+def expected_verdict(header, level, price):
+    """What the panel should say, and which of the four is cheapest."""
+    costs = header["models"][0]["costs"]
+    mine, others = costs["sets"][level], costs["others"]
+    name = min(others, key=lambda name: others[name][price])
+    least = others[name][price]
+    rival = f"{RIVALS[name]} ({least:.3f})"
+    saved = (least - mine[price]) / least
+    said = f"{rival[0].upper()}{rival[1:]} is cheaper."
+    if abs(saved) < EVEN:
+        said = f"About as much as {rival}."
+    elif saved > 0:
+        said = f"That is {100 * saved:.0f} % less than the next best, {rival}."
+        name = "sets"
+    cheapest = np.min([*others.values()], axis=0)
+    pays = np.array(costs["prices"])[np.array(mine) < (1 - EVEN) * cheapest]
+    when = "With this caution these sets are cheapest at no price."
+    if len(pays):
+        when = f"These sets are cheapest at prices from {pays[0]:.2f} to {pays[-1]:.2f}."
+    asked = 1 - header["models"][0]["curve"]["single"][level]
+    asks = f"Ask about the {100 * asked:.0f} % with several classes left, and an input costs"
+    return f"{asks} {mine[price]:.3f}. {said} {when}", name
 
 
-@pytest.mark.parametrize("priced_by", ["abstention", "matrix"])
-def test_decisions_with_costs_are_those_of_decal(open_page, priced, priced_by):
-    path, arrays, _ = priced
-    lower, upper = arrays["0/lower"][1], arrays["0/upper"][1]
-    cost = 0.35
-    utility = decisions.abstention_utility(K, cost=cost)
-    state = {"alpha": 0.95, "cost": cost}
-    if priced_by == "matrix":
-        utility[:K] = MATRIX
-        state["utility"] = ",".join(f"{u:g}" for u in MATRIX.ravel())
-    worst, best = decisions.expectation(lower, upper, utility)
-    page = opened(open_page, path, **state)
-    for rule in RULES:
-        page.get_by_test_id("cost-rule").select_option(rule)
-        page.evaluate(SETTLED)
-        kept = kept_by(lower, upper, rule, utility)
-        lines = exported_table(page)
-        assert [int(line["row"]) for line in lines] == list(range(N))
-        first = kept.argmax(axis=1)
-        for i, line in enumerate(lines):
-            names = "; ".join(np.array(NAMES)[kept[i]])
-            assert line["decision with costs"] == names, (rule, i)
-            assert float(line["its worst case"]) == pytest.approx(worst[i, first[i]], abs=1e-9)
-            assert float(line["its best case"]) == pytest.approx(best[i, first[i]], abs=1e-9)
-        assert len({line["decision with costs"] for line in lines}) > 1
+def test_it_opens_where_the_sets_do_best_and_says_who_wins_everywhere(open_page, priced):
+    path, header = priced
+    costs = header["models"][0]["costs"]
+    page = open_page(path)
+    expect(page.get_by_test_id("price")).to_have_value(str(costs["best"]))
+    seen = set()
+    for level in (header["start"], 2, 6):
+        set_level(page, level)
+        for price in {costs["best"], *range(0, 19, 3)}:
+            page.get_by_test_id("price").fill(str(price))
+            page.evaluate(SETTLED)
+            words, winner = expected_verdict(header, level, price)
+            said = page.get_by_test_id("verdict").text_content().replace("\xa0", " ")
+            assert said == words
+            seen.add(winner)
+            x, y = axes(page, "costs-chart")
+            drawn = {name: each[price] for name, each in costs["others"].items()}
+            for name, cost in {**drawn, "model1": costs["sets"][level][price]}.items():
+                cx, cy, _ = circles(page, "costs-chart", f"now.{name}")[0]
+                assert x(cx) == pytest.approx(costs["prices"][price])
+                assert y(cy) == pytest.approx(cost, abs=1e-6)
+    assert len(seen) > 1
 
 
-def expected_shares(kept, labels, utility):
-    """Share abstained, errors among the rest, mean utility: several kept are no decision."""
-    alone = kept.sum(axis=1) == 1
-    action = np.where(alone, kept.argmax(axis=1), K)
-    named = action < K
-    return 1 - named.mean(), (action != labels)[named].mean(), utility[action, labels].mean()
-
-
-def test_shares_compare_the_sets_with_the_model_alone(open_page, priced):
-    path, arrays, labels = priced
-    lower, upper, point = arrays["0/lower"][1], arrays["0/upper"][1], arrays["0/point"]
-    page = opened(open_page, path, alpha=0.95)
-    for rule, cost in (("gamma_maximin", 0.5), ("maximality", 0.4), ("gamma_maximin", 0.65)):
-        page.get_by_test_id("cost-rule").select_option(rule)
-        page.get_by_test_id("cost").fill(str(cost))
-        page.evaluate(SETTLED)
-        utility = decisions.abstention_utility(K, cost=cost)
-        by_model = np.eye(K + 1, dtype=bool)[(point @ utility.T).argmax(axis=1)]
-        sides = [kept_by(lower, upper, rule, utility), by_model]
-        x, y = axes(page, "risk")
-        for side, kept in enumerate(sides):
-            abstained, errors, earned = expected_shares(kept, labels, utility)
-            text = {n: page.get_by_test_id(f"{n}-{side}").text_content() for n in SHARES}
-            assert agrees(text["abstained"], 100 * abstained)
-            assert agrees(text["errors"], 100 * errors)
-            assert agrees(text["utility"], earned)
-            cx, cy, _ = circles(page, "risk", ["risk-credal", "risk-alone"][side] + ".now")[0]
-            assert x(cx) == pytest.approx(1 - abstained, abs=1e-6)
-            assert y(cy) == pytest.approx(errors, abs=1e-6)
-
-
-SHARES = ("abstained", "errors", "utility")
-
-
-def test_risk_curves_take_the_surest_first(open_page, priced):
-    path, arrays, labels = priced
-    page = opened(open_page, path, alpha=0.95)
-    x, y = axes(page, "risk")
-    scores = {"risk-credal": arrays["0/lower"][1], "risk-alone": arrays["0/point"]}
-    for name, table in scores.items():
-        path_text = page.get_by_test_id("risk").locator(f"path.{name}").get_attribute("d")
-        points = np.array([p.split(",") for p in path_text[1:].split("L")], dtype=float)
-        ranked = np.argsort(-table.max(axis=1), kind="stable")
-        wrong = (table.argmax(axis=1) != labels)[ranked].cumsum()
-        for px, py in points[10::40]:
-            share = x(px)
-            count = round(float(share) * N)
-            assert y(py) == pytest.approx(wrong[count - 1] / count, abs=2e-3)
-
-
-def test_one_input_is_decided_with_its_numbers_and_utilities_are_edited(open_page, priced):
-    path, arrays, _ = priced
-    page = opened(open_page, path, alpha=0.95, cost=0.4, input=17)
-    lower, upper = arrays["0/lower"][1, [17]], arrays["0/upper"][1, [17]]
-
-    def check(utility):
-        taken = decisions.decide(lower, upper, "gamma_maximin", utility=utility)[0]
-        said = "abstain" if taken == K else f"name “{NAMES[taken]}”"
-        expect(page.get_by_test_id("said")).to_have_text(f"Input 17: {said}")
-        worst, best = decisions.expectation(lower, upper, utility)
-        for action in range(K + 1):
-            cells = page.get_by_test_id("verdict").locator(f"tr[data-action='{action}'] td")
-            assert agrees(cells.nth(0).text_content(), worst[0, action])
-            assert agrees(cells.nth(1).text_content(), best[0, action])
-            assert (cells.nth(2).text_content() == "✓") == (action == taken)
-
-    utility = decisions.abstention_utility(K, cost=0.4)
-    check(utility)
-    page.get_by_test_id("utilities").locator("summary").click()
-    for a, k, value in ((0, 3, -1.5), (2, 2, 0.8)):
-        page.get_by_test_id(f"utility-{a}-{k}").fill(str(value))
-        page.get_by_test_id(f"utility-{a}-{k}").blur()
-        utility[a, k] = value
-        page.evaluate(SETTLED)
-        check(utility)
-    page.wait_for_function(  # the address is written a moment after an edit
-        "() => ['-1.5', '0.8'].every((edit) => location.hash.includes(edit))"
-    )
-    page.reload()
-    page.get_by_test_id("costs").scroll_into_view_if_needed()
-    page.get_by_test_id("said").wait_for()
-    check(utility)
-    page.get_by_test_id("utilities").locator("summary").click()
-    page.get_by_test_id("utility-reset").click()
-    page.evaluate(SETTLED)
-    check(decisions.abstention_utility(K, cost=0.4))
+def test_without_labels_there_is_no_panel(open_page, tmp_path):
+    z, _, _ = drawn_data(5, 3)
+    model = decal.decalibrate(*drawn_data(200, 3, seed=1)[:2], alpha=0.8)
+    explore(model, z, alphas=[1, 0.8]).save(tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    expect(page.get_by_test_id("costs")).to_have_count(0)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
 from browser.reading import (
-    KEYS,
     PLAYWRIGHT,
     SETTLED,
     WITHIN,
     agrees,
-    axes,
     circles,
     corners,
     ends_agree,
@@ -27,57 +23,10 @@ from browser.reading import (
 pytestmark = pytest.mark.browser
 expect = pytest.importorskip("playwright.sync_api", reason=PLAYWRIGHT).expect
 
-HOLE = 0.16  # radius of the spider's empty middle, in units of probability, as in decal.plot
-
 
 def choose(page, row):
     page.locator(f"tr[data-row='{row}']").click()
     page.evaluate(SETTLED)
-
-
-def along(page, points):
-    """Angle, clockwise from the top, and probability of points of the spider."""
-    rings = circles(page, "spider", "grid")
-    assert np.ptp(rings[:, :2], axis=0).max() == 0
-    inner, outer = rings[:, 2].min(), rings[:, 2].max()
-    assert inner / outer == pytest.approx(HOLE / (1 + HOLE))
-    x, y = (np.asarray(points) - rings[0, :2]).T
-    return np.arctan2(x, -y) % (2 * math.pi), (np.hypot(x, y) - inner) / (outer - inner)
-
-
-def near_angle(found, expected, within):
-    """Whether angles agree, a full turn being none."""
-    apart = (np.asarray(found) - expected + math.pi) % (2 * math.pi) - math.pi
-    return bool((np.abs(apart) <= within).all())
-
-
-@pytest.mark.parametrize("level", [0, 3, 7])
-def test_the_spiders_bars_are_the_intervals(open_page, one, level):
-    page = open_page(one.path)
-    set_level(page, level)
-    credal, spokes = one.sets[0][level], 2 * math.pi * np.arange(5) / 5
-    for row in (2, 11):
-        choose(page, row)
-        bars = lines(page, "spider", "bar")
-        for end, bound in enumerate((credal.lower, credal.upper)):
-            angles, probabilities = along(page, bars[:, end])
-            assert near_angle(angles, spokes, 1e-9)
-            np.testing.assert_allclose(probabilities, bound[row], atol=1e-6)
-        angles, probabilities = along(page, circles(page, "spider", "point")[:, :2])
-        np.testing.assert_allclose(probabilities, credal.point[row], atol=1e-6)
-        diamonds = [c.mean(axis=0) for c in corners(page, "spider", "truth")]
-        angles, probabilities = along(page, diamonds)
-        assert near_angle(angles, spokes, 1e-6)
-        np.testing.assert_allclose(probabilities, one.truth[row], atol=1e-6)
-        assert texts(page, "spider", ".spoke") == one.classes
-        assert texts(page, "spider", ".spoke.label") == [one.classes[one.labels[row]]]
-        kept = credal.decide("e_admissible")[row]
-        pale = (
-            page.get_by_test_id("spider")
-            .locator("line.bar")
-            .evaluate_all("(bars) => bars.map((bar) => bar.classList.contains('dropped'))")
-        )
-        assert pale == [not k for k in kept]
 
 
 @pytest.mark.parametrize("level", [1, 4])
@@ -88,10 +37,17 @@ def test_the_list_of_intervals_is_drawn_and_written_right(open_page, one, level)
     for row in (2, 11):
         choose(page, row)
         grid = lines(page, "intervals", "grid")[:, 0, 0]
-        slope, offset = np.polyfit(grid, [0, 0.25, 0.5, 0.75, 1], 1)
+        slope, offset = np.polyfit(grid, [0, 0.5, 1], 1)
         # The most plausible at the level shown first stands first, and stays there.
         rank = sorted(range(5), key=lambda k: (-np.float32(first.upper[row, k]), k))
-        assert texts(page, "intervals", ".spoke") == [one.classes[k] for k in rank]
+        marked = [one.classes[k] + (" ✓" if k == one.labels[row] else "") for k in rank]
+        assert texts(page, "intervals", ".spoke") == marked
+        pale = (
+            page.get_by_test_id("intervals")
+            .locator("line.bar")
+            .evaluate_all("(bars) => bars.map((bar) => bar.classList.contains('dropped'))")
+        )
+        assert pale == [not credal.decide("e_admissible")[row, k] for k in rank]
         bars = lines(page, "intervals", "bar")
         assert (bars[:, 0, 1] == bars[:, 1, 1]).all()
         assert (np.diff(bars[:, 0, 1]) > 20).all()
@@ -107,47 +63,57 @@ def test_the_list_of_intervals_is_drawn_and_written_right(open_page, one, level)
         np.testing.assert_allclose(
             slope * np.array(truth) + offset, one.truth[row, rank], atol=1e-6
         )
-        shown = texts(page, "intervals", ".number")
-        for text, k in zip(shown, rank, strict=True):
+        for text, k in zip(texts(page, "intervals", ".range"), rank, strict=True):
             assert ends_agree(text, credal.lower[row, k], credal.upper[row, k])
+        for text, k in zip(texts(page, "intervals", ".says"), rank, strict=True):
+            assert agrees(text, 100 * credal.point[row, k])
 
 
-def test_the_growth_of_intervals_is_drawn_over_all_levels(open_page, one):
+def test_one_sentence_says_what_an_input_comes_to(open_page, one):
     page = open_page(one.path)
-    choose(page, 5)
-    names = texts(page, "paths", ".spoke")
-    edges = corners(page, "paths", "edge")
-    assert len(edges) == 2 * len(names) >= 4
-    tops = lines(page, "paths", "grid")[:3, 0, 1]
-    slope, offset = np.polyfit(tops, [0, 0.5, 1], 1)
-    pixel = abs(slope)
-    for at, name in enumerate(names):
-        k = one.classes.index(name)
-        for edge, bound in zip(edges[2 * at : 2 * at + 2], ("lower", "upper"), strict=True):
-            expected = [getattr(credal, bound)[5, k] for credal in one.sets[0]]
-            np.testing.assert_allclose(slope * edge[:, 1] + offset, expected, atol=0.06 * pixel)
-        now = lines(page, "paths", "nowline")[at, 0, 0]
-        assert edges[2 * at][3, 0] == pytest.approx(now, abs=0.06)
+    seen = set()
+    for level in (1, 3):
+        set_level(page, level)
+        credal, columns = one.sets[0][level], one.columns(level)
+        for row in one.rows.tolist():
+            choose(page, row)
+            said = page.get_by_test_id("sentence").text_content()
+            said = said.replace("\xa0", " ").replace("\u2060", "")
+            best, size = columns["says"][row], columns["size"][row]
+            name, label = one.classes[best], one.classes[one.labels[row]]
+            assert said.startswith(f"The model says {name}, {100 * columns['sure'][row]:.0f} %. ")
+            low, high = (f"{100 * end[row, best]:.0f}" for end in (credal.lower, credal.upper))
+            spread = f"{low}–{high}" if low != high else low
+            assert f"Models that fit the labelled data well say {spread} %. " in said
+            names = [one.classes[k] for k in np.flatnonzero(credal.decide("e_admissible")[row])]
+            assert ("ask a person" in said) == (size > 1) != ("one class is left" in said)
+            listed = size > 3 or all(name in said for name in names)
+            assert listed
+            missed, wrong = label not in names, name != label
+            end = ": a miss." if missed else "."
+            if wrong and not missed:
+                end = ": the model is wrong, and the right class is kept."
+            assert said.endswith(f"It is {label}{end}")
+            seen.add((bool(size > 1), missed, bool(wrong)))
+    assert {(True, False, True), (False, False, False), (False, True, True)} <= seen
 
 
 @pytest.mark.parametrize("level", [2, 5])
 def test_numbers_and_decisions_are_those_of_the_credal_set(open_page, one, level):
     page = open_page(one.path)
     set_level(page, level)
-    columns, credal = one.columns(level), one.sets[0][level]
-    kept = credal.decide("e_admissible")
+    credal = one.sets[0][level]
+    expect(page.get_by_test_id("rules")).to_be_hidden()
+    page.get_by_test_id("folded").locator("summary").click()
     for row in (4, 20):
         choose(page, row)
         words = page.get_by_test_id("numbers").locator("tr td").all_text_contents()
-        keys = ["epistemic", "aleatoric", "total", "size"]
-        for text, key in zip(words[:4], keys, strict=True):
-            assert agrees(text.removesuffix(" at the cap"), columns[key][row])
-        uniform = np.full((1, 5), 0.2)
-        assert words[2].endswith("at the cap") == credal[row].contains(uniform, atol=0)[0]
+        least, greatest = (end[row] for end in credal.entropy())
+        for text, value in zip(words[:3], (greatest - least, least, greatest), strict=True):
+            assert agrees(text, value)
         low, high = credal.lower[row] - WITHIN, credal.upper[row] + WITHIN
         inside = np.all((one.truth[row] >= low) & (one.truth[row] <= high))
-        yes = {True: "yes", False: "no"}
-        assert words[4:] == [yes[bool(inside)], yes[bool(kept[row, one.labels[row]])]]
+        assert words[3:] == ["yes" if inside else "no"]
         for rule in ("e_admissible", "maximality"):
             said = page.get_by_test_id(f"rule-{rule}").locator(".chip").all_text_contents()
             expected = {one.classes[k] for k in np.flatnonzero(credal.decide(rule)[row])}
@@ -156,8 +122,6 @@ def test_numbers_and_decisions_are_those_of_the_credal_set(open_page, one, level
             said = page.get_by_test_id(f"rule-{rule}").locator(".chip").all_text_contents()
             assert said == [one.classes[credal.decide(rule)[row]]]
         expect(page.get_by_test_id("text")).to_have_text(one.texts[row])
-        facts = page.get_by_test_id("detail").locator(".facts")
-        expect(facts).to_contain_text(f"Label{one.classes[one.labels[row]]}")
 
 
 # Two models
@@ -174,53 +138,26 @@ def test_two_models_stand_side_by_side(open_page, two):
             for key, expected in two.means(level, model).items():
                 shown = page.get_by_test_id(f"readout-{key}").nth(model).text_content()
                 assert agrees(shown, expected), (model, key)
-        x, y = axes(page, "tradeoff-chart")
-        for model, (cx, cy, _) in enumerate(circles(page, "tradeoff-chart", "now")):
-            expected = two.means(level, model)
-            np.testing.assert_allclose(x(cx), expected["efficiency"], atol=1e-6)
-            np.testing.assert_allclose(y(cy), expected["coverage"], atol=1e-6)
 
 
-def test_the_table_shows_either_model_or_their_difference(open_page, two):
+def test_the_list_shows_either_model(open_page, two):
     page = open_page(two.path)
     set_level(page, 4)
-    one, other = two.columns(4, 0), two.columns(4, 1)
-    for show, columns in (("1", one), ("2", other)):
-        page.get_by_test_id(f"show-{show}").click()
+    page.get_by_test_id("sort-sure").click()
+    names = [two.classes, ["蚁", "蜂", "猫", "狗", "鸸鹋"]]
+    for model in (0, 1):
+        page.get_by_test_id(f"show-{model + 1}").click()
         page.evaluate(SETTLED)
-        ties = (-columns[key].astype(np.float32) for key in ("aleatoric", "total"))
-        place = np.lexsort((two.rows, *ties, -columns["size"]))
-        assert order(page) == two.rows[place].tolist()
-        for row, cells in table(page):
+        columns = two.columns(4, model)
+        assert order(page) == two.rows[np.argsort(-columns["sure"])].tolist()
+        for row, (_, said, sure, *_) in table(page):
             i = two.rows.tolist().index(row)
-            for key, text in zip(KEYS[4:], cells[4:], strict=True):
-                assert agrees(text, columns[key][i])
-    page.get_by_test_id("show-difference").click()
-    page.get_by_test_id("sort-total").click()
-    page.evaluate(SETTLED)
-    change = other["total"].astype(np.float32) - one["total"].astype(np.float32)
-    tie = other["aleatoric"].astype(np.float32) - one["aleatoric"].astype(np.float32)
-    expected = np.lexsort((two.rows, -tie.astype(float), -change.astype(float)))
-    assert order(page) == two.rows[expected].tolist()
-    signs = set()
-    for row, cells in table(page):
-        i = two.rows.tolist().index(row)
-        for key, text in zip(KEYS[4:], cells[4:], strict=True):
-            assert agrees(text, other[key][i] - one[key][i]), (row, key, text)
-            signs.add(text[0])
-        errors = [["no", "yes"][columns["error"][i]] for columns in (one, other)]
-        assert cells[3] == " → ".join(dict.fromkeys(errors))
-    assert {"+", "−"} <= signs
-
-
-def test_a_case_of_either_model_is_kept_where_both_are_shown(open_page, two):
-    page = open_page(two.path)
-    wrong = [two.columns(3, model)["error"] == 1 for model in (0, 1)]
-    page.get_by_test_id("filter-cases").select_option("errors")
-    for show, holds in (("1", wrong[0]), ("2", wrong[1]), ("difference", wrong[0] | wrong[1])):
-        page.get_by_test_id(f"show-{show}").click()
+            assert said == names[model][columns["says"][i]]
+            assert agrees(sure, 100 * columns["sure"][i])
+        page.get_by_test_id("filter-cases").select_option("errors")
         page.evaluate(SETTLED)
-        assert sorted(order(page)) == two.rows[holds].tolist()
+        assert sorted(order(page)) == two.rows[two.wrong(model)].tolist()
+        page.get_by_test_id("filter-cases").select_option("all")
 
 
 def test_two_models_share_the_charts_of_an_input(open_page, two):
@@ -229,15 +166,20 @@ def test_two_models_share_the_charts_of_an_input(open_page, two):
     row = two.rows.tolist()[7]
     choose(page, row)
     expect(page.get_by_test_id("detail-title")).to_contain_text("Animal")
-    bars = lines(page, "spider", "bar").reshape(5, 2, 2, 2)
-    written = texts(page, "intervals", ".number")
-    names = texts(page, "intervals", ".spoke")
+    bars = lines(page, "intervals", "bar").reshape(5, 2, 2, 2)
+    grid = lines(page, "intervals", "grid")[:, 0, 0]
+    slope, offset = np.polyfit(grid, [0, 0.5, 1], 1)
+    written = texts(page, "intervals", ".range")
+    names = [name.removesuffix(" ✓") for name in texts(page, "intervals", ".spoke")]
+    ks = [two.classes.index(name) for name in names]
+    page.get_by_test_id("folded").locator("summary").click()
+    page.get_by_test_id("rules").locator(".chip").first.wait_for()
+    expect(page.get_by_test_id("sentence")).to_have_count(2)
     for model, levels in enumerate(two.sets):
         credal = levels[4]
-        angles, lower = along(page, bars[:, model, 0])
-        np.testing.assert_allclose(lower, credal.lower[7], atol=1e-6)
-        np.testing.assert_allclose(along(page, bars[:, model, 1])[1], credal.upper[7], atol=1e-6)
-        assert near_angle(angles, 2 * math.pi * np.arange(5) / 5, 0.25)
+        for end, bound in enumerate((credal.lower, credal.upper)):
+            found = slope * bars[:, model, end, 0] + offset
+            np.testing.assert_allclose(found, bound[7, ks], atol=1e-6)
         for name, text in zip(names, written[model::2], strict=True):
             k = two.classes.index(name)
             assert ends_agree(text, credal.lower[7, k], credal.upper[7, k])
@@ -245,14 +187,3 @@ def test_two_models_share_the_charts_of_an_input(open_page, two):
         cell = page.get_by_test_id("rule-e_admissible").locator("td").nth(model)
         expected = {classes[k] for k in np.flatnonzero(credal.decide("e_admissible")[7])}
         assert set(cell.locator(".chip").all_text_contents()) == expected
-
-
-def test_the_cloud_compares_the_models(open_page, two):
-    page = open_page(two.path)
-    page.get_by_test_id("cloud-models").click()
-    page.evaluate(SETTLED)
-    choose(page, two.rows[3])
-    x, y = axes(page, "scatter-chart")
-    cx, cy, _ = circles(page, "scatter", "ring")[0]
-    assert x(cx) == pytest.approx(two.columns(3, 0)["epistemic"][3], abs=1e-5)
-    assert y(cy) == pytest.approx(two.columns(3, 1)["epistemic"][3], abs=1e-5)

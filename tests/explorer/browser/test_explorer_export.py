@@ -1,10 +1,9 @@
-"""What leaves the explorer's page: pictures, tables, and its address."""
+"""What leaves the explorer's page: the list, equal to decal's report, and its address."""
 
 from __future__ import annotations
 
-import io
+import csv
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,157 +15,105 @@ from browser.reading import (
     drawn_data,
     exported,
     exported_table,
-    lines,
-    order,
     set_level,
     table,
 )
+from decal import Report
 from decal.explorer import explore
 
 pytestmark = pytest.mark.browser
 expect = pytest.importorskip("playwright.sync_api", reason=PLAYWRIGHT).expect
 
-SET_RULES = {"e_admissible": "E-admissible", "maximality": "Maximality"}
-ONE_RULES = {
-    "gamma_maximin": "Γ-maximin",
-    "gamma_maximax": "Γ-maximax",
-    "hurwicz": "Hurwicz",
-    "minimax_regret": "Minimax regret",
-    "point": "Point",
-}
+
+def saved(report, path):
+    """What a report writes as .csv, a dictionary for every line."""
+    pytest.importorskip("pyarrow", reason="needs decal[cli]")
+    report.save(path)
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
-def check_line(line, case, level, i, model=0, prefix="", classes=None):
-    """One line of the CSV, every number against the credal set to 1e-6."""
-    credal, columns = case.sets[model][level], case.columns(level, model)
-    names = classes or case.classes
-    assert float(line["alpha"]) == case.alphas[level]
-    assert line["label"] == case.classes[case.labels[i]]
-    assert line[f"{prefix}prediction"] == names[columns["prediction"][i]]
-    assert int(line[f"{prefix}error"]) == columns["error"][i]
-    assert int(line[f"{prefix}truth inside"]) == credal.contains(case.truth)[i]
-    kept = credal.decide("e_admissible")
-    assert int(line[f"{prefix}label E-admissible"]) == kept[i, case.labels[i]]
-    for key in ("epistemic", "aleatoric", "total"):
-        assert float(line[prefix + key]) == pytest.approx(columns[key][i], abs=1e-6)
-    for key, title in SET_RULES.items():
-        action = credal.decide(key)[i]
-        assert int(line[f"{prefix}{title} size"]) == action.sum()
-        assert set(line[prefix + title].split("; ")) == {names[k] for k in np.flatnonzero(action)}
-    for key, title in ONE_RULES.items():
-        assert line[prefix + title] == names[credal.decide(key)[i]]
-    for k, name in enumerate(names):
-        assert float(line[f"{prefix}lower {name}"]) == pytest.approx(credal.lower[i, k], abs=1e-6)
-        assert float(line[f"{prefix}upper {name}"]) == pytest.approx(credal.upper[i, k], abs=1e-6)
+def check_same(found, expected):
+    """The lines of an export have the rows, classes, bounds and marks of a report's."""
+    assert [line["row"] for line in found] == [line["row"] for line in expected]
+    for mine, theirs in zip(found, expected, strict=True):
+        assert set(theirs) <= set(mine)
+        for name in ("prediction", "possible", "check"):
+            assert mine[name] == theirs[name], (mine["row"], name)
+        for name in ("lower", "upper"):
+            assert float(mine[name]) == pytest.approx(float(theirs[name]), abs=1e-6)
 
 
-def test_the_csv_has_every_number_of_the_listed_inputs(open_page, one):
+@pytest.fixture(scope="module")
+def promised(tmp_path_factory):
+    """A model that promises something, new inputs, and their page."""
+    z, labels, _ = drawn_data(1200, 4)
+    model = decal.decalibrate(z[:800], labels[:800], miss=0.1, classes=["ant", "bee", "cat", "dog"])
+    path = tmp_path_factory.mktemp("promised") / "page.html"
+    explore(model, z[800:], labels=labels[800:], title="Four animals").save(path)
+    return path, model, z[800:], labels[800:]
+
+
+def test_each_filter_is_exported_as_the_report_has_it(open_page, promised, tmp_path):
+    path, model, z, labels = promised
+    page = open_page(path)
+    expect(page.get_by_test_id("promise")).to_have_text("Misses at most 1 in 10")
+    everything = model.report(z, check=True)
+    routes = {"all": everything, "one": everything[~everything.check]}
+    routes["ask"] = everything[everything.check]
+    for route, expected in routes.items():
+        page.get_by_test_id(f"route-{route}").click()
+        page.evaluate(SETTLED)
+        check_same(exported_table(page), saved(expected, tmp_path / f"{route}.csv"))
+        expect(page.get_by_test_id("listed")).to_contain_text(f"{len(expected)}")
+    page.get_by_test_id("route-hand").click()
+    for share in (0.1, 0.3, 0.01):
+        page.get_by_test_id("share").select_option(label=f"the least sure {100 * share:.0f}\xa0%")
+        page.evaluate(SETTLED)
+        report = model.report(z, check=share)
+        found = exported_table(page)
+        check_same(found, saved(report[report.check], tmp_path / f"{share}.csv"))
+        names = np.array(["ant", "bee", "cat", "dog"])[labels[report.check]]
+        assert [line["label"] for line in found] == names.tolist()
+    assert exported(page)[1] == "four-animals-hand-over-1.csv"
+
+
+def test_filters_and_the_level_are_exported_too(open_page, one, tmp_path):
     page = open_page(one.path)
+    page.get_by_test_id("search").fill("odd")
     for level in (0, 5):
         set_level(page, level)
-        page.get_by_test_id("sort-total").click()
-        page.evaluate(SETTLED)
         found = exported_table(page)
-        assert [int(line["row"]) for line in found] == order(page)
-        for line in found:
-            i = int(line["row"])
-            assert line["text"] == one.texts[i]
-            check_line(line, one, level, i)
-    page.get_by_test_id("search").fill("odd")
-    page.evaluate(SETTLED)
-    assert {int(line["row"]) for line in exported_table(page)} == set(range(1, 26, 2))
+        report = Report.of(one.sets[0][level], check=True)[1::2]
+        check_same(found, saved(report, tmp_path / f"{level}.csv"))
+        assert [line["text"] for line in found] == one.texts[1::2]
 
 
-def test_the_csv_of_two_models_has_both(open_page, two):
+def test_the_model_that_is_shown_is_exported(open_page, two, tmp_path):
     page = open_page(two.path)
     set_level(page, 4)
-    found = exported_table(page)
-    assert len(found) == 26
-    for line in found:
-        i = two.rows.tolist().index(int(line["row"]))
-        assert re.fullmatch(rf"Animal [A-Z]{line['row']}", line["name"])
-        check_line(line, two, 4, i, 0, "English: ")
-        check_line(line, two, 4, i, 1, "中文: ", ["蚁", "蜂", "猫", "狗", "鸸鹋"])
+    for model in (0, 1):
+        page.get_by_test_id(f"show-{model + 1}").click()
+        page.evaluate(SETTLED)
+        found = exported_table(page)
+        report = Report.of(two.sets[model][4], check=True)
+        expected = saved(report, tmp_path / f"{model}.csv")
+        for line, row in zip(expected, two.rows, strict=True):
+            line["row"] = str(row)
+        check_same(found, expected)
+        assert all(re.fullmatch(rf"Animal [A-Z]{line['row']}", line["name"]) for line in found)
 
 
-def test_the_csv_of_many_classes_tells_those_that_are_stored(open_page, tmp_path):
+def test_many_possible_classes_are_counted_where_they_are_not_stored(open_page, tmp_path):
     z, labels, _ = drawn_data(6, 12)
     model = decal.decalibrate(*drawn_data(200, 12, seed=1)[:2], alpha=0.8)
     explore(model, z, labels=labels, alphas=[1, 0.8], slots=4).save(tmp_path / "page.html")
-    page = open_page(tmp_path / "page.html")
-    credal = model.predict(z)
-    for line in exported_table(page):
-        i = int(line["row"])
-        parts = line["intervals"].split("; ")
-        assert len(parts) == 5
-        for part in parts[:4]:
-            k, low, high = re.fullmatch(r"(\d+) (\d\.\d{3}) to (\d\.\d{3})", part).groups()
-            assert float(low) == pytest.approx(credal.lower[i, int(k)], abs=6e-4)
-            assert float(high) == pytest.approx(credal.upper[i, int(k)], abs=6e-4)
-        assert parts[4].startswith("8 others ")
-
-
-def pixels(data):
-    Image = pytest.importorskip("PIL.Image", reason="needs decal[explore]")
-    with Image.open(io.BytesIO(data)) as picture:
-        assert picture.format == "PNG"
-        picture.load()
-        return np.asarray(picture.convert("RGB"), dtype=np.int16)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_png_is_a_picture_of_the_charts(open_page, two, scheme):
-    page = open_page(two.path, color_scheme=scheme)
-    set_level(page, 4)
-    data, name = exported(page, "png")
-    assert name == "two-languages-alpha-0.6.png"
-    found = pixels(data)
-    height, width, _ = found.shape
-    assert 1800 < width < 5000
-    assert 1200 < height < 5000
-    corner = found[4, 4]
-    assert (corner.mean() > 200) == (scheme == "light")
-    drawn = np.abs(found - corner).max(axis=2) > 60
-    assert 0.01 < drawn.mean() < 0.5
-    for axis in (0, 1):
-        assert all(part.mean() > 0.002 for part in np.array_split(drawn, 4, axis=axis))
-    colours = [(0x00, 0x72, 0xB2), (0x00, 0x85, 0x5F), (0xD5, 0x5E, 0x00)]
-    if scheme == "dark":
-        colours = [(0x56, 0xB4, 0xE9), (0x2F, 0xC4, 0x97), (0xDB, 0x76, 0x26)]
-    for colour in colours:
-        assert (np.abs(found - colour).max(axis=2) < 12).sum() > 200
-
-
-def test_the_svg_stands_alone(open_page, one):
-    page = open_page(one.path)
-    data, name = exported(page, "svg")
-    assert name == "five-animals-alpha-0.8.svg"
-    root = ElementTree.fromstring(data)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert float(root.get("width")) > 800
-    words = "".join(root.itertext())
-    for word in ("Five animals", "α 0.8", "26 inputs", "Trade-off", "Uncertainty", "truth", "ant"):
-        assert word in words
-    for element in root.iter():
-        tag = element.tag.rpartition("}")[2]
-        assert tag in {"svg", "g", "text", "title", "rect", "circle", "line", "path", "image"}
-        for attribute, value in element.attrib.items():
-            plain = attribute.rpartition("}")[2]
-            assert not plain.startswith("on")
-            assert plain not in {"class", "style", "src"}
-            if plain == "href":
-                assert value.startswith("data:image/png;base64,")
-            else:
-                assert not re.search(r"url\(|var\(|https?:|javascript:", value), (attribute, value)
-    # Opened as a document of its own, it shows the bars where the page has them.
-    bars = lines(page, "intervals", "bar")
-    inside = [
-        [float(line.get(end)) for end in ("x1", "x2")]
-        for line in root.iter("{http://www.w3.org/2000/svg}line")
-        if line.get("stroke-width") == "9px"
-    ]
-    for bar in bars:
-        assert any(np.allclose(bar[:, 0], ends) for ends in inside)
+    kept = model.predict(z, alpha=0.8).decide("e_admissible")
+    for line in exported_table(open_page(tmp_path / "page.html")):
+        *names, last = line["possible"].split(" | ")
+        i, more = int(line["row"]), re.fullmatch(r"(\d+) more", last)
+        assert len(names) + (int(more[1]) if more else 1) == kept[i].sum()
+        assert set(map(int, names)) <= set(np.flatnonzero(kept[i]))
 
 
 # The address
@@ -178,7 +125,7 @@ def everything(page):
     sort = page.locator("th[aria-sort=ascending], th[aria-sort=descending]")
     value = {
         name: page.get_by_test_id(name).input_value()
-        for name in ("search", "filter-class", "filter-where", "filter-cases", "filter-rule")
+        for name in ("search", "filter-class", "filter-where", "filter-cases", "caution", "order")
     }
     pressed = page.locator("[aria-pressed=true]").evaluate_all(
         "(buttons) => buttons.map((button) => button.dataset.testid)"
@@ -186,8 +133,8 @@ def everything(page):
     return {
         **value,
         "pressed": pressed,
-        "alpha": page.get_by_test_id("alpha-value").text_content(),
-        "sort": (sort.text_content(), sort.get_attribute("aria-sort")),
+        "sort": sort.evaluate_all("(all) => all.map((th) => [th.textContent, th.ariaSort])"),
+        "price": page.get_by_test_id("price").input_value(),
         "input": page.get_by_test_id("detail-title").text_content(),
         "theme": page.get_by_test_id("theme").text_content(),
         "rows": table(page),
@@ -198,16 +145,16 @@ def test_the_address_restores_all_that_was_chosen(open_page, two):
     page = open_page(two.path)
     first = everything(page)
     set_level(page, 5)
-    page.get_by_test_id("show-difference").click()
-    page.get_by_test_id("sort-aleatoric").click()
-    page.get_by_test_id("sort-aleatoric").click()
+    page.get_by_test_id("show-2").click()
+    page.get_by_test_id("sort-sure").click()
+    page.get_by_test_id("sort-sure").click()
     page.get_by_test_id("search").fill("animal")
     page.get_by_test_id("filter-class").select_option(label="cat")
     page.get_by_test_id("filter-where").select_option("set")
     page.get_by_test_id("filter-cases").select_option("errors")
-    page.get_by_test_id("filter-rule").select_option("maximality")
-    page.get_by_test_id("curve-size").click()
-    page.get_by_test_id("cloud-models").click()
+    page.get_by_test_id("route-hand").click()
+    page.get_by_test_id("share").select_option(label="the least sure 50\xa0%")
+    page.get_by_test_id("price").fill("11")
     page.get_by_test_id("theme").click()
     page.get_by_test_id("theme").click()
     page.get_by_test_id("next").click()
@@ -217,18 +164,14 @@ def test_the_address_restores_all_that_was_chosen(open_page, two):
     page.wait_for_function("(row) => location.hash.endsWith(`input=${row}`)", arg=chosen_row(page))
     address = page.url
     page.reload()
-    page.get_by_test_id("spider").wait_for()
+    page.get_by_test_id("intervals").wait_for()
     assert everything(page) == before
     other = open_page(address, width=1300)
     assert everything(other) == before
     # An address that is typed in, or gone back to, is followed too.
     page.evaluate("() => { location.hash = '#alpha=0.95' }")
-    expect(page.get_by_test_id("alpha-value")).to_have_text("0.95")
-    assert everything(page) == {
-        **first,
-        "alpha": "0.95",
-        "rows": everything(page)["rows"],
-    }
+    expect(page.get_by_test_id("caution")).to_have_value("1")
+    assert everything(page) == {**first, "caution": "1", "rows": everything(page)["rows"]}
 
 
 def chosen_row(page):
@@ -238,7 +181,7 @@ def chosen_row(page):
 @pytest.mark.parametrize(
     "hash_",
     [
-        "#alpha=x&class=-3&input=99999&sort=__proto__&theme=<b>&rule=constructor&show=7",
+        "#alpha=x&class=-3&input=99999&sort=__proto__&theme=<b>&route=constructor&show=7&share=7&price=-1&open=x",
         "#alpha=&class=&input=&sort=&query=&where=&cases=",
         "#%E0%A4%A&&&=&alpha=NaN&input=1e400&class=1.5",
     ],
@@ -250,5 +193,5 @@ def test_an_address_that_makes_no_sense_shows_the_first_view(open_page, one, has
 
 def test_the_nearest_level_answers_for_one_that_is_not_there(open_page, one):
     page = open_page(one.path.as_uri() + "#alpha=0.62&input=9")
-    expect(page.get_by_test_id("alpha-value")).to_have_text("0.6")
+    expect(page.get_by_test_id("caution")).to_have_value("4")
     expect(page.get_by_test_id("detail-title")).to_have_text("Input 9")

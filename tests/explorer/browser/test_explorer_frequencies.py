@@ -16,9 +16,10 @@ NAMES = ["ant", "bee <b>", *(f"class {k}" for k in range(2, 14))]
 
 
 def cells(row):
-    """Class, before, now, and the ends of the interval; the p-value where there is one."""
+    """Class, before, now, and the ends of the range, in percent; the p-value where there is one."""
     name, before, now, interval, *rest = row.locator("th, td").all_text_contents()
-    return name, [float(x) for x in (before, now, *interval.split("–"))], rest
+    shares = [text.removesuffix("\xa0%") for text in (before, now, *interval.split("–"))]
+    return name, [float(x) for x in shares], rest
 
 
 def test_the_panel_shows_frequencies_and_the_chosen_input_before_and_now(open_page, tmp_path):
@@ -29,9 +30,9 @@ def test_the_panel_shows_frequencies_and_the_chosen_input_before_and_now(open_pa
     shift.explore(inputs).save(tmp_path / "page.html")
     page = open_page(tmp_path / "page.html")
     found, test = shift.frequencies, shift.test()
-    expect(page.get_by_test_id("shift-test")).to_contain_text(
-        f"The frequencies changed: p-value {p_text(test.p_value)} for no change"
-    )
+    said = page.get_by_test_id("shift-test")
+    expect(said).to_contain_text("The mix of classes has changed")
+    expect(said).to_have_attribute("title", f"p-value {p_text(test.p_value)} for no change")
     rows = page.get_by_test_id("frequency-table").locator("tbody tr")
     expect(rows).to_have_count(12)
     page.get_by_test_id("all-frequencies").click()
@@ -42,7 +43,7 @@ def test_the_panel_shows_frequencies_and_the_chosen_input_before_and_now(open_pa
         assert name == NAMES[k]
         expected = found.before[k], found.estimate[k], found.lower[k], found.upper[k]
         for number, said in zip(numbers, expected, strict=True):
-            assert agrees(f"{number:.3f}", said)
+            assert agrees(f"{number:.1f}", 100 * said)
         assert p_value == p_text(test.p_values[k], 2)
     before = shift.predict(inputs, frequencies=found.before).point
     sets = shift.predict(inputs).tighten()
@@ -54,6 +55,6 @@ def test_the_panel_shows_frequencies_and_the_chosen_input_before_and_now(open_pa
             name, numbers, _ = cells(row)
             k = NAMES.index(name)
             expected = before[i, k], sets.point[i, k], sets.lower[i, k], sets.upper[i, k]
-            assert np.allclose(numbers, expected, atol=6e-4)
+            assert np.allclose(numbers, 100 * np.array(expected), atol=0.06)
         page.get_by_role("button", name="Next").click()
         page.evaluate(SETTLED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import numpy as np
@@ -9,13 +10,10 @@ import pytest
 
 import decal
 from browser.reading import (
-    KEYS,
     PLAYWRIGHT,
     SETTLED,
     WITHIN,
     agrees,
-    axes,
-    circles,
     drawn_data,
     exported_table,
     order,
@@ -37,18 +35,22 @@ def check_opened(page, title):
     expect(page).to_have_title(title)
     expect(page.get_by_role("heading", level=1)).to_have_text(title)
     expect(page.get_by_role("alert")).to_have_count(0)
-    expect(page.get_by_test_id("tradeoff-chart")).to_be_visible()
     expect(page.get_by_test_id("intervals")).to_be_visible()
 
 
-def test_a_saved_page_opens_at_the_level_asked_for_and_the_most_uncertain_input(open_page, one):
+def test_a_saved_page_opens_at_the_models_own_level_and_on_a_sure_error(open_page, one):
     page = open_page(one.path)
     check_opened(page, "Five animals")
-    expect(page.get_by_test_id("alpha-value")).to_have_text("0.8")
+    missed = one.means(3)["missed"]
+    words = f"The model’s own level, misses {missed:.1f}\xa0% here"
+    expect(page.get_by_test_id("promise")).to_have_text(words)
+    expect(page.get_by_test_id("own")).to_be_hidden()
     expect(page.get_by_test_id("listed")).to_have_text("26 inputs")
-    most = one.sets[0][3].most_uncertain()[0]
-    expect(page.get_by_test_id("detail-title")).to_have_text(f"Input {most}")
-    assert page.locator("tr[aria-selected=true]").get_attribute("data-row") == str(most)
+    first = one.look()[0]
+    assert one.wrong()[first]
+    expect(page.get_by_test_id("detail-title")).to_have_text(f"Input {first}")
+    assert page.locator("tr[aria-selected=true]").get_attribute("data-row") == str(first)
+    assert order(page) == one.look()
 
 
 def test_the_command_writes_a_page_that_opens(open_page, tmp_path, monkeypatch):
@@ -75,7 +77,7 @@ def test_the_command_writes_a_page_that_opens(open_page, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
     page = open_page(tmp_path / "page.html")
     check_opened(page, "By hand")
-    expect(page.get_by_test_id("alpha-value")).to_have_text("0.7")
+    expect(page.get_by_test_id("caution")).to_have_value("11")
     page.get_by_text("What am I seeing?").click()
     expect(page.get_by_test_id("settings")).to_contain_text("likelihood")
     page.keyboard.press("Escape")
@@ -92,7 +94,7 @@ def test_a_served_page_opens_under_the_servers_policy(open_page, one):
             set_level(page, 2)
             page.wait_for_function("() => location.hash.includes('alpha=0.9')")
             page.reload()
-            expect(page.get_by_test_id("alpha-value")).to_have_text("0.9")
+            expect(page.get_by_test_id("caution")).to_have_value("2")
         finally:
             server.shutdown()
             thread.join()
@@ -103,21 +105,30 @@ def test_a_served_page_opens_under_the_servers_policy(open_page, one):
 
 def check_level(page, case, level):
     """Every number that the level changes, outside the detail."""
-    expect(page.get_by_test_id("alpha-value")).to_have_text(f"{case.alphas[level]:g}")
     for model in range(len(case.sets)):
         for key, expected in case.means(level, model).items():
             shown = page.get_by_test_id(f"readout-{key}").nth(model).text_content()
             assert agrees(shown, expected), (key, shown, expected)
-    columns = case.columns(level)
+    credal = case.sets[0][level]
+    possible = [[case.classes[k] for k in np.flatnonzero(row)] for row in credal.decide(RULE)]
     for row, cells in table(page):
-        i = list(case.rows).index(row)
-        for key, text in zip(KEYS[4:], cells[4:], strict=True):
-            assert agrees(text, columns[key][i]), (row, key, text, columns[key][i])
-    x, y = axes(page, "tradeoff-chart")
-    for model, (cx, cy, _) in enumerate(circles(page, "tradeoff-chart", "now")):
-        expected = case.means(level, model)
-        np.testing.assert_allclose(x(cx), expected["efficiency"], atol=1e-6)
-        np.testing.assert_allclose(y(cy), expected["coverage"], atol=1e-6)
+        names = possible[row]
+        said = re.split(", | or ", cells[3]) if len(names) <= 3 else [cells[3]]
+        assert sorted(said) == (names if len(names) <= 3 else [f"{len(names)} classes"])
+    one = np.array([len(names) == 1 for names in possible])
+    hit = credal.decide(RULE)[case.rows, case.labels]
+    surest = np.argsort(-credal.point.max(axis=1), kind="stable")[: one.sum()]
+    settled = page.get_by_test_id("settled").text_content().replace("\xa0", " ")
+    if not one.any():
+        assert settled == "0 % have one class left."
+        return
+    assert settled == (
+        f"{100 * one.mean():.0f} % have one class left, {100 * (~hit)[one].mean():.1f} % of these "
+        f"are wrong. By the model’s confidence, as many: {100 * case.wrong()[surest].mean():.1f} %."
+    )
+
+
+RULE = "e_admissible"
 
 
 def test_the_slider_sets_every_number(open_page, one):
@@ -125,41 +136,23 @@ def test_the_slider_sets_every_number(open_page, one):
     for level in range(len(one.alphas)):
         set_level(page, level)
         check_level(page, one, level)
+        expect(page.get_by_test_id("own")).to_be_visible(visible=level != 3)
+    page.get_by_test_id("own").click()
+    expect(page.get_by_test_id("promise")).to_contain_text("The model’s own level")
 
 
 def test_keys_move_the_slider(open_page, one):
     page = open_page(one.path)
-    slider = page.get_by_test_id("alpha")
+    slider = page.get_by_test_id("caution")
     slider.focus()
     for key, level in (("ArrowRight", 4), ("ArrowLeft", 3), ("Home", 0), ("End", 7)):
         slider.press(key)
         page.evaluate(SETTLED)
         check_level(page, one, level)
-        spoken = f"alpha {one.alphas[level]:g}, level {level + 1} of 8"
-        expect(slider).to_have_attribute("aria-valuetext", spoken)
-    expect(page.get_by_test_id("status")).to_have_text("Alpha 0. 26 inputs.")
-
-
-def test_a_click_on_the_curve_sets_the_level(open_page, one):
-    page = open_page(one.path)
-    for level in (6, 1):
-        cx, cy, _ = circles(page, "tradeoff-chart", "dot")[level]
-        page.get_by_test_id("tradeoff-chart").click(position={"x": cx, "y": cy})
-        page.evaluate(SETTLED)
-        check_level(page, one, level)
-
-
-def test_the_curves_are_what_the_readouts_say_at_all_levels(open_page, one):
-    page = open_page(one.path)
-    scale = {"coverage": 1, "missed": 100, "size": 1}
-    for key, per in scale.items():
-        page.get_by_test_id(f"curve-{key}").click()
-        page.evaluate(SETTLED)
-        x, y = axes(page, "tradeoff-chart")
-        dots = circles(page, "tradeoff-chart", "dot")
-        expected = [one.means(level) for level in range(8)]
-        np.testing.assert_allclose(x(dots[:, 0]), [e["efficiency"] for e in expected], atol=1e-6)
-        np.testing.assert_allclose(y(dots[:, 1]), [e[key] / per for e in expected], atol=1e-6)
+        spoken = slider.get_attribute("aria-valuetext")
+        assert spoken.startswith(f"{level + 1} of 8: ")
+        assert spoken.lower().endswith(page.get_by_test_id("promise").text_content().lower())
+    expect(page.get_by_test_id("status")).to_have_text("Caution 8 of 8. 26 inputs.")
 
 
 # The list
@@ -169,6 +162,7 @@ def test_every_column_sorts_both_ways(open_page, one):
     page = open_page(one.path)
     set_level(page, 4)
     sorted_heads = page.locator("th[aria-sort=ascending], th[aria-sort=descending]")
+    look = np.argsort(one.look())
     for key, values in one.columns(4).items():
         seen = set()
         for _ in range(2):
@@ -177,27 +171,30 @@ def test_every_column_sorts_both_ways(open_page, one):
             assert sorted_heads.get_by_test_id(f"sort-{key}").count() == sorted_heads.count() == 1
             direction = sorted_heads.get_attribute("aria-sort")
             sign = {"ascending": 1, "descending": -1}[direction]
-            ties = {"size": ("aleatoric", "total"), "total": ("aleatoric",)}.get(key, ())
-            columns = [sign * one.columns(4)[tie].astype(np.float32) for tie in ties]
-            expected = np.lexsort((one.rows, *columns, sign * values.astype(np.float32)))
+            expected = np.lexsort((look, sign * values.astype(np.float32)))
             assert order(page) == expected.tolist(), (key, direction)
             seen.add(direction)
         assert len(seen) == 2
+    page.get_by_test_id("order").select_option("look")
+    page.evaluate(SETTLED)
+    assert order(page) == one.look()
 
 
-def test_cells_name_label_prediction_and_error(open_page, one):
+def test_cells_name_what_the_model_says_and_the_true_class(open_page, one):
     page = open_page(one.path)
     columns = one.columns(3)
-    for row, (text, label, prediction, error, *_) in table(page):
+    for row, (text, said, sure, _, label) in table(page):
         assert text == one.texts[row]
+        assert said == one.classes[columns["says"][row]]
+        assert agrees(sure, 100 * columns["sure"][row])
         assert label == one.classes[one.labels[row]]
-        assert prediction == one.classes[columns["prediction"][row]]
-        assert error == ["no", "yes"][columns["error"][row]]
+        marked = page.locator(f"tr[data-row='{row}'] td.says.wrong").count()
+        assert marked == one.wrong()[row]
 
 
 def test_search_finds_words_row_numbers_and_classes(open_page, one):
     page = open_page(one.path)
-    predicted = one.columns(3)["prediction"]
+    predicted = one.columns(3)["says"]
     found = {
         "odd": range(1, 26, 2),
         "EVEN text": range(0, 26, 2),
@@ -218,30 +215,17 @@ def test_search_finds_words_row_numbers_and_classes(open_page, one):
         expect(page.get_by_test_id("search")).to_be_focused()
 
 
-def test_a_class_filters_by_label_prediction_or_decision_set(open_page, one):
+def test_a_class_filters_by_label_answer_or_possible_classes(open_page, one):
     page = open_page(one.path)
     expect(page.get_by_test_id("filter-where")).to_be_hidden()
-    predicted, kept = one.columns(3)["prediction"], one.sets[0][3].decide("e_admissible")
+    predicted, kept = one.columns(3)["says"], one.sets[0][3].decide("e_admissible")
     for k in (0, 4):
         page.get_by_test_id("filter-class").select_option(label=one.classes[k])
-        has = {"label": one.labels == k, "prediction": predicted == k, "set": kept[:, k]}
+        has = {"label": one.labels == k, "says": predicted == k, "set": kept[:, k]}
         for where, holds in has.items():
             page.get_by_test_id("filter-where").select_option(where)
             page.evaluate(SETTLED)
             assert sorted(order(page)) == np.flatnonzero(holds).tolist(), (k, where)
-
-
-def test_decision_sets_of_another_rule_are_shown_and_filtered(open_page, one):
-    page = open_page(one.path)
-    page.get_by_test_id("filter-rule").select_option("maximality")
-    page.get_by_test_id("filter-class").select_option(label="bee")
-    page.get_by_test_id("filter-where").select_option("set")
-    for level in (1, 3):
-        set_level(page, level)
-        kept = one.sets[0][level].decide("maximality")
-        assert sorted(order(page)) == np.flatnonzero(kept[:, 1]).tolist()
-        for row, cells in table(page):
-            assert cells[KEYS.index("size")] == str(kept[row].sum())
 
 
 def test_cases_keep_errors_missed_labels_and_uncovered_truths(open_page, one):
@@ -253,7 +237,7 @@ def test_cases_keep_errors_missed_labels_and_uncovered_truths(open_page, one):
         low, high = credal.lower - WITHIN, credal.upper + WITHIN
         inside = (one.truth >= low) & (one.truth <= high)
         cases = {
-            "errors": one.columns(level)["error"] == 1,
+            "errors": one.wrong(),
             "missed": ~kept[one.rows, one.labels],
             "uncovered": ~inside.all(axis=1),
             "all": np.ones(26, dtype=bool),
@@ -295,59 +279,6 @@ def test_inputs_are_chosen_by_click_keys_and_buttons(open_page, one):
     assert chosen(page) == listed[1]
 
 
-def test_inputs_are_chosen_in_the_cloud(open_page, one):
-    page = open_page(one.path)
-    set_level(page, 4)
-    x, y = axes(page, "scatter-chart")
-    columns = one.columns(4)
-    box = page.get_by_test_id("scatter").bounding_box()
-    left, top = x(0), y(0)
-    slope_x, slope_y = x(1) - left, y(1) - top
-    places = np.column_stack(
-        [(columns["aleatoric"] - left) / slope_x, (columns["epistemic"] - top) / slope_y]
-    )
-    apart = np.linalg.norm(places[:, None] - places[None], axis=2) + 1e9 * np.eye(26)
-    alone = np.argsort(-apart.min(axis=1))[:4]
-    assert apart[alone].min() > 5
-    for i in alone:
-        page.mouse.move(box["x"] + places[i, 0], box["y"] + places[i, 1])
-        words = f"Input {i} · aleatoric {columns['aleatoric'][i]:.3f}"
-        expect(page.get_by_test_id("scatter").locator(".tip")).to_contain_text(words)
-        page.mouse.click(box["x"] + places[i, 0], box["y"] + places[i, 1])
-        assert chosen(page) == i
-        ring = circles(page, "scatter", "ring")[0]
-        np.testing.assert_allclose(ring[:2], places[i], atol=0.01)
-
-
-def test_the_cloud_is_painted_where_the_inputs_are(open_page, one):
-    page = open_page(one.path)
-    columns = one.columns(3)
-    x, y = axes(page, "scatter-chart")
-    painted = page.get_by_test_id("scatter").evaluate(
-        """(host) => {
-          const canvas = host.querySelector("canvas");
-          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-          const found = [];
-          for (let at = 0; at < data.length; at += 4)
-            if (data[at + 3] > 100)
-              found.push([(at / 4) % canvas.width, Math.floor(at / 4 / canvas.width),
-                          data[at] > data[at + 2]]);
-          return found;
-        }"""
-    )
-    across, up, warm = np.array(painted, dtype=float).T
-    spots = np.column_stack([x(across), y(up)])
-    size = np.array([x(3) - x(0), y(0) - y(3)])  # of a dot
-    for i in range(26):
-        near = np.abs(spots - [columns["aleatoric"][i], columns["epistemic"][i]]) < size
-        assert near.all(axis=1).any()
-    wrong = np.column_stack([columns["aleatoric"], columns["epistemic"]])[columns["error"] == 1]
-    for spot in spots[warm == 1]:
-        assert (np.abs(wrong - spot) < 1.2 * size).all(axis=1).any()
-    assert (warm == 1).any()
-    assert (warm == 0).any()
-
-
 def test_a_filter_that_leaves_out_the_chosen_input_says_so(open_page, one):
     page = open_page(one.path)
     hidden = chosen(page)
@@ -376,3 +307,26 @@ def test_only_the_rows_in_sight_are_drawn_and_all_can_be_reached(open_page, tmp_
     page.get_by_test_id("scroller").evaluate("(scroller) => { scroller.scrollTop = 700 * 36 }")
     page.locator("tr[data-row='705']").wait_for()
     assert [int(line["row"]) for line in exported_table(page)] == list(range(1500))
+
+
+def test_inputs_with_the_same_answer_are_one_line_until_it_is_opened(open_page, tmp_path):
+    z, _, _ = drawn_data(9, 3)
+    rows = [0, 1, 2, 1, 3, 1, 4, 0, 5]
+    model = decal.decalibrate(*drawn_data(200, 3, seed=1)[:2], alpha=0.8)
+    explore(model, z[rows], alphas=[1, 0.8], start=0.8).save(tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    page.get_by_test_id("sort-input").click()
+    page.evaluate(SETTLED)
+    assert order(page) == [0, 1, 2, 4, 6, 8]
+    assert [cells[0] for _, cells in table(page)][:3] == ["Input 0× 2", "Input 1× 3", "Input 2"]
+    expect(page.get_by_test_id("listed")).to_have_text("9 inputs")
+    assert [int(line["row"]) for line in exported_table(page)] == list(range(9))
+    page.locator("tr[data-row='1']").click()
+    others = page.get_by_test_id("alike")
+    expect(others).to_have_text("List the 2 others with the same answer")
+    others.click()
+    page.evaluate(SETTLED)
+    assert order(page) == [0, 1, 3, 5, 2, 4, 6, 8]
+    expect(others).to_have_text("Fold the 2 others with the same answer")
+    page.locator("tr[data-row='2']").click()
+    expect(others).to_be_hidden()

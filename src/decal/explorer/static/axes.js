@@ -8,26 +8,14 @@ export function linear([from, to], [start, end]) {
   return (x) => start + (x - from) * slope;
 }
 
-/** Round numbers from `from` to `to`, about `wanted` of them. */
-export function ticksBetween(from, to, wanted) {
-  const rough = (to - from) / wanted;
+/** Round numbers between 0 and `top`, about `wanted` of them. */
+export function ticksTo(top, wanted = 5) {
+  const rough = top / wanted;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((size) => size >= rough * 0.999);
   const ticks = [];
-  for (let at = Math.ceil(from / step - 1e-4); at * step <= to + step * 1e-4; at++) ticks.push(Number((at * step).toPrecision(6)));
+  for (let at = 0; at * step <= top + step * 1e-4; at++) ticks.push(Number((at * step).toPrecision(6)));
   return ticks;
-}
-
-/** Round numbers between 0 and `top`. */
-export function ticksTo(top, wanted = 5) {
-  return ticksBetween(0, top, wanted);
-}
-
-/** The largest number of arrays, ignoring what is not a number; at least `least`. */
-export function largestOf(arrays, least = 0) {
-  let top = least;
-  for (const array of arrays) for (const x of array) if (x > top) top = x;
-  return top;
 }
 
 /**

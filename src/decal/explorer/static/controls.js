@@ -1,51 +1,64 @@
-// What is set by hand: the level with its effect, the search and the filters.
+// What is set by hand: caution with its effect, the search and the filters.
 
 import { choice, h, select, setText, uniqueId } from "./dom.js";
-import { alphaText, className, decimal } from "./format.js";
+import { alphaText, className, decimal, inPercent, sentence } from "./format.js";
 import { choicesOf, firstState } from "./state.js";
 import { term } from "./terms.js";
 
 const READOUTS = [
-  ["efficiency", "Efficiency", decimal],
-  ["coverage", "Coverage", decimal],
-  ["missed", "Missed", (x) => `${decimal(100 * x, 1)} %`],
-  ["size", "Set size", (x) => decimal(x, 2)],
+  ["efficiency", "Average range", (x) => inPercent(1 - x)],
+  ["missed", "True class missed", (x) => inPercent(x, 1)],
+  ["coverage", "Truth inside", (x) => inPercent(x, 1)],
+  ["size", "Classes left", (x) => decimal(x, 1)],
 ];
 
-/** The slider and what the level does over all inputs. */
+/** The slider, what is promised, and what the level does over all inputs. */
 export function createLevel(payload, store) {
-  const { alphas } = payload;
+  const { alphas, own, promise } = payload;
   const id = uniqueId();
   const last = alphas.length - 1;
-  const slider = h("input", { id, type: "range", min: 0, max: last, step: 1, "data-testid": "alpha" });
+  const slider = h("input", { id, type: "range", min: 0, max: last, step: 1, "data-testid": "caution" });
   slider.addEventListener("input", () => store.set({ level: Number(slider.value) }));
-  const output = h("output", { for: id, "aria-live": "off", "data-testid": "alpha-value" });
-  const ends = [`${alphaText(alphas[0])} narrow`, `cautious ${alphaText(alphas[last])}`];
-  const [narrow, cautious] = ends.map((words) => h("span", { "aria-hidden": "true" }, words));
-  const track = h("div", { class: "track" }, slider, h("div", { class: "ends" }, narrow, ownLevel(payload, store), cautious));
-  const label = h("span", { class: "label" }, h("label", { for: id }, "Level"), term("α", "alpha"));
-  const control = h("div", { class: "control" }, label, output, track);
+  const output = h("output", { for: id, "aria-live": "off", title: promise?.text, "data-testid": "promise" });
+  const back = h("button", { type: "button", class: "link own", "data-testid": "own", onclick: () => store.set({ level: own }) }, "back to the model’s own");
+  const ends = h("div", { class: "ends" }, h("span", { "aria-hidden": "true" }, "bold"), own !== null && back, h("span", { "aria-hidden": "true" }, "careful"));
+  const alpha = () => `α = ${alphaText(alphas[store.state.level])}`;
+  const label = h("span", { class: "label" }, h("label", { for: id }, "Caution"), " ", term("?", "alpha", "term-alpha", alpha));
+  const control = h("div", { class: "control" }, label, h("div", { class: "track" }, slider, ends), output);
   const readouts = createReadouts(payload.models);
-  const group = { class: "panel level", role: "group", "aria-label": "Level", "data-testid": "level" };
-  const element = h("div", group, last > 0 && control, readouts.element);
+  const said = h("p", { class: "settled", "data-testid": "settled" });
+  const group = { class: "panel level", role: "group", "aria-label": "Caution", "data-testid": "level" };
+  const element = h("div", group, last > 0 && control, readouts.element, said);
 
-  function update({ level }) {
-    const alpha = alphaText(alphas[level]);
+  function update(state) {
+    const { level } = state;
+    const words = levelInWords(payload, level);
     slider.value = level;
-    slider.setAttribute("aria-valuetext", `alpha ${alpha}, level ${level + 1} of ${alphas.length}`);
+    slider.setAttribute("aria-valuetext", `${level + 1} of ${alphas.length}: ${words}`);
     slider.style.setProperty("--share", String(last ? level / last : 0));
-    setText(output, alpha);
+    setText(output, sentence(words));
+    back.hidden = level === own;
     readouts.update(level);
+    setText(said, settledInWords(payload.models[Number(state.show) - 1].curve, level));
   }
   return { element, update };
 }
 
-/** A button that goes to the level the model was fitted with; null where there is none. */
-function ownLevel({ alphas, own }, store) {
-  if (own === null || alphas.length < 2) return null;
-  const words = `model’s own ${alphaText(alphas[own])}`;
-  const go = () => store.set({ level: own });
-  return h("button", { type: "button", class: "link own", "data-testid": "own", onclick: go }, words);
+/** What holds at a level: the promise at the model's own; else what happens on these inputs. */
+function levelInWords({ own, promise, models: [{ curve }] }, level) {
+  if (level === own && promise) return promise.brief;
+  const where = own === null ? "" : level === own ? "the model’s own level" : `${level < own ? "bolder" : "more careful"} than the model’s own`;
+  const here = curve.missed ? `misses ${inPercent(curve.missed[level], 1)} here` : "";
+  return [where, here].filter(Boolean).join(", ") || `ranges of ${inPercent(1 - curve.efficiency[level])} on average`;
+}
+
+/** What the sets settle, and how wrong as many would be that confidence settles. */
+function settledInWords({ single, settled_wrong: wrong, alone_wrong: alone, recalibrated_wrong: better }, level) {
+  const settled = `${inPercent(single[level])} have one class left`;
+  if (!wrong || !single[level]) return `${settled}.`;
+  const others = alone ? ` By the model’s confidence, as many: ${inPercent(alone[level], 1)}.` : "";
+  const last = better ? ` By recalibrated confidence: ${inPercent(better[level], 1)}.` : "";
+  return `${settled}, ${inPercent(wrong[level], 1)} of these are wrong.${others}${last}`;
 }
 
 /** A small table of the curves' values at the level, a row per model. */
@@ -73,15 +86,27 @@ function createReadouts(models) {
   return { element, update };
 }
 
-const WHERE = { label: "is the label", prediction: "is predicted", set: "is in the decision set" };
-const CASES = {
-  all: "all",
-  errors: "errors",
-  missed: "label outside the set",
-  uncovered: "truth outside the intervals",
-};
+const ROUTES = { all: "All", one: "One class left", ask: "Ask a person", hand: "Hand over" };
+const WHERE = { label: "is the true class", says: "is what the model says", set: "is possible" };
+const CASES = { all: "all", errors: "model is wrong", missed: "true class missed", uncovered: "truth outside the ranges" };
 
-/** Search, filters, and the decision rule whose sets are shown. */
+/** Who decides: inputs with one class left, those for a person, or the least sure share of all. */
+export function createRoutes(payload, store) {
+  const routes = choicesOf(payload).route.map((route) => [route, ROUTES[route]]);
+  const who = choice("Who decides", routes, (route) => store.set({ route }), "route");
+  const shares = payload.shares.map((share, at) => [String(at), `the least sure ${inPercent(share)}`]);
+  const share = select("How many", shares, (value) => store.set({ share: Number(value) }), "share");
+  share.element.classList.add("beside");
+  const element = h("div", { class: "routes" }, who.element, share.element);
+  function update(state) {
+    who.show(state.route);
+    share.element.hidden = state.route !== "hand";
+    share.list.value = String(state.share);
+  }
+  return { element, update };
+}
+
+/** Search and filters. */
 export function createFilters(payload, store) {
   const choices = choicesOf(payload);
   const pick = (key, titles) => choices[key].map((value) => [value, titles[value]]);
@@ -94,13 +119,11 @@ export function createFilters(payload, store) {
   const only = select("Class", classes, setClass, "filter-class");
   const where = select("Where it", pick("where", WHERE), set("where"), "filter-where");
   const cases = select("Cases", pick("cases", CASES), set("cases"), "filter-cases");
-  const titles = Object.fromEntries(payload.setRules.map((rule) => [rule.key, rule.title]));
   const values = payload.groups.flatMap(({ name, values: all }, at) => all.map((value, v) => [`${at}:${v}`, `${name}: ${value}`]));
   const group = select("Group", [["", "any"], ...values], (value) => store.set({ group: value || null }), "filter-group");
-  const rule = select("Decision set", pick("rule", titles), set("rule"), "filter-rule");
 
   const reset = () => {
-    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", group: null, lasso: null });
+    store.set({ query: "", only: null, where: firstState(payload).where, cases: "all", route: "all", group: null });
     search.input.focus();
   };
   const about = { type: "button", class: "link", "data-testid": "clear" };
@@ -113,7 +136,6 @@ export function createFilters(payload, store) {
     where.element,
     choices.cases.length > 1 && cases.element,
     payload.groups.length > 0 && group.element,
-    choices.rule.length > 1 && rule.element,
     clear,
   );
 
@@ -124,8 +146,7 @@ export function createFilters(payload, store) {
     where.element.hidden = state.only === null;
     cases.list.value = state.cases;
     group.list.value = state.group ?? "";
-    rule.list.value = state.rule;
-    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.group === null && !state.lasso;
+    clear.hidden = !state.query && state.only === null && state.cases === "all" && state.route === "all" && state.group === null;
   }
   return { element, update, focus: () => search.input.focus() };
 }
@@ -147,11 +168,9 @@ function createSearchField(store) {
   return { element: h("label", { class: "field search" }, h("span", null, "Search"), input, hint), input };
 }
 
-/** Which model the table and the cloud show; null where there is one only. */
+/** Which model the list shows; null where there is one only. */
 export function createShow(payload, store) {
   if (payload.models.length < 2) return null;
   const names = payload.models.map((model, at) => [String(at + 1), model.name]);
-  const [one, two] = payload.models;
-  const difference = ["difference", `${two.name} − ${one.name}`];
-  return choice("Model shown", [...names, difference], (show) => store.set({ show }), "show");
+  return choice("Model shown", names, (show) => store.set({ show }), "show");
 }

@@ -1,15 +1,14 @@
-// One input: what it is, and its charts, numbers and decisions at the current level.
+// One input: what it is, its ranges, and what they come to in one sentence; decision rules are folded away.
 
-import { fitText, h, setText, uniqueId, watchSize } from "./dom.js";
-import { className, inputName, plural } from "./format.js";
+import { h, setText, uniqueId, watchSize } from "./dom.js";
+import { inputName, plural } from "./format.js";
 import { drawIntervals } from "./intervals.js";
-import { drawPaths } from "./path.js";
-import { drawSpider } from "./spider.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { endsOf, MOST_SLOTS } from "./slots.js";
-import { createTriangle } from "./triangle.js";
-import { createWhy } from "./why.js";
-import { numbersTable, rulesTable } from "./verdicts.js";
+import { numbersTable, rulesTable, sentenceOf } from "./verdicts.js";
+
+/** How one input is drawn, by what it is: maps of pixels and ordered classes belong here, too. */
+const DRAWINGS = { classes: drawIntervals };
 
 /** @param {(by: number) => void} step  goes to the previous or next input of the list */
 export function createDetail(payload, store, level, step) {
@@ -18,38 +17,23 @@ export function createDetail(payload, store, level, step) {
   const tools = h("div", { class: "tools" }, stepButton("Previous", "↑", -1, step), stepButton("Next", "↓", 1, step));
   const note = h("p", { class: "note", hidden: true });
   const about = h("div", { class: "about" });
-
+  const host = h("div", { class: "plot" });
+  const size = watchSize(host, () => store.refresh());
   let showAll = false;
   const toggle = () => {
     showAll = !showAll;
     store.refresh();
   };
-  const more = h("button", { type: "button", class: "link", "data-testid": "all-classes", onclick: toggle });
-  const charts = {
-    spider: chartPlace(store, drawSpider),
-    intervals: chartPlace(store, (...given) => drawIntervals(...given, showAll)),
-    paths: chartPlace(store, drawPaths),
-  };
-  const why = createWhy(payload, store);
-  const triangle = createTriangle(payload, store);
+  const link = (testid, onclick) => h("button", { type: "button", class: "link", "data-testid": testid, onclick });
+  const more = link("all-classes", toggle);
+  const alike = link("alike", () => store.set({ open: isOpen(payload, store.state) ? null : store.state.input }));
+  const sentences = payload.models.map(() => h("p", { class: "verdict", "data-testid": "sentence" }));
   const numbers = h("div", { "data-testid": "numbers" });
   const rules = h("div", { "data-testid": "rules" });
-  const part = (name, ...content) => h("div", { class: "part" }, h(`h${level + 1}`, null, name), ...content);
-  const decisions = part("Decisions", rules);
-  const parts = h(
-    "div",
-    { class: "parts" },
-    decisions,
-    part("Intervals", charts.intervals.host, more),
-    why && part("Why the interval stops there", why.element),
-    triangle && part(payload.models[0].classes.length > 3 ? "Three of the classes" : "Triangle", triangle.element),
-    part("Numbers", numbers),
-    part("Spider", charts.spider.host),
-    payload.alphas.length > 1 && part("Growth as α falls", charts.paths.host),
-  );
+  const folded = h("details", { class: "folded", "data-testid": "folded" }, h("summary", null, "Decision rules and uncertainties"), rules, numbers);
+  folded.addEventListener("toggle", () => store.refresh());
   const names = { class: "panel detail", "aria-labelledby": id, "data-testid": "detail" };
-  const head = h("div", { class: "head" }, title, tools);
-  const element = h("section", names, head, note, about, parts, detailLegend(payload));
+  const element = h("section", names, h("div", { class: "head" }, title, tools), note, about, host, more, sentences, alike, detailLegend(payload), folded);
   const drawPicture = createPictures(payload);
 
   let shown = -1;
@@ -63,27 +47,25 @@ export function createDetail(payload, store, level, step) {
     const notes = notesOn(payload, state, view);
     note.hidden = !notes;
     setText(note, notes);
-    for (const chart of Object.values(charts)) chart.update(payload, state);
+    if (size.width) host.replaceChildren(DRAWINGS[payload.view](payload, state, size.width, showAll));
     more.hidden = payload.slots <= MOST_SLOTS;
     setText(more, showAll ? `Show the first ${MOST_SLOTS}` : `Show all ${plural(payload.slots, "class")}`);
-    why?.update(state);
-    triangle?.update(state, view);
+    payload.models.forEach((model, at) => {
+      const said = sentenceOf(payload, model, state);
+      setText(sentences[at], payload.models.length > 1 && said ? `${model.name}: ${said}` : said);
+    });
+    const others = (view.alike.get(payload.alike[i]) ?? 1) - 1;
+    alike.hidden = others < 1;
+    const open = isOpen(payload, state) ? "Fold" : "List";
+    setText(alike, `${open} the ${plural(others, "other")} with the same answer`);
+    if (!folded.open) return;
     numbers.replaceChildren(numbersTable(payload, state));
     rules.replaceChildren(rulesTable(payload, state));
   }
-
-  const stop = () => {
-    Object.values(charts).forEach((chart) => chart.size.stop());
-    why?.stop();
-    triangle?.stop();
-  };
-  const drawings = () =>
-    Object.entries({ ...charts, why, triangle })
-      .filter(([, chart]) => chart)
-      .map(([name, { drawn }]) => ({ name, root: drawn() }))
-      .filter(({ root }) => root);
-  return { element, update, stop, drawings };
+  return { element, update, stop: size.stop };
 }
+
+const isOpen = ({ alike }, { open, input }) => open !== null && alike[open] === alike[input];
 
 function notesOn(payload, state, view) {
   const isEmpty = (model) => Number.isNaN(endsOf(payload, model, state.level, state.input, 0)[0]);
@@ -101,43 +83,20 @@ function stepButton(word, sign, by, step) {
   return h("button", { type: "button", class: "icon", ...about, onclick: () => step(by) }, sign);
 }
 
-/** A place where a chart is drawn anew whenever the input, the level or the width changes. */
-function chartPlace(store, draw) {
-  const host = h("div", { class: "plot" });
-  const size = watchSize(host, () => store.refresh());
-  let drawn = null;
-  const update = (payload, state) => {
-    if (!size.width) return;
-    drawn = draw(payload, state, size.width);
-    host.replaceChildren(drawn);
-  };
-  return { host, size, update, drawn: () => drawn };
-}
-
-/** Picture, label, predictions and text, as far as there are any. */
+/** Picture, text, row and groups, as far as there are any. */
 function aboutInput(payload, i, drawPicture) {
   const parts = [];
-  const name = inputName(payload, i);
   if (drawPicture) {
-    const picture = pictureCanvas(`Picture of ${name}`, "picture");
+    const picture = pictureCanvas(`Picture of ${inputName(payload, i)}`, "picture");
     drawPicture(picture, i);
     parts.push(picture);
   }
-  const facts = h("dl", { class: "facts" });
-  const fact = (term, value) => facts.append(h("div", null, h("dt", null, term), h("dd", null, value)));
-  if (payload.names) fact("Row", String(payload.rows[i]));
-  for (const { name: group, values, codes } of payload.groups) fact(group, values[codes[i]]);
-  if (payload.labels) fact("Label", className(payload.models[0], payload.labels[i]));
-  for (const model of payload.models) {
-    if (!model.predicted) continue;
-    const wrong = payload.labels && model.predicted[i] !== payload.labels[i];
-    const term = payload.models.length > 1 ? fitText(model.name, 150) : "Prediction";
-    const words = className(model, model.predicted[i]);
-    fact(term, h("span", { class: wrong ? "wrong" : null }, words, wrong && " (wrong)"));
-  }
-  if (facts.childElementCount) parts.push(facts);
   const group = { class: "text", role: "group", "aria-label": "Text of the input", tabindex: "0" };
   if (payload.texts?.[i]) parts.push(h("div", { ...group, "data-testid": "text" }, payload.texts[i]));
+  const fact = (term, value) => h("div", null, h("dt", null, term), h("dd", null, value));
+  const facts = payload.groups.map(({ name, values, codes }) => fact(name, values[codes[i]]));
+  if (payload.names) facts.unshift(fact("Row", String(payload.rows[i])));
+  if (facts.length) parts.push(h("dl", { class: "facts" }, facts));
   return parts;
 }
 
@@ -146,10 +105,10 @@ function detailLegend(payload) {
   const several = payload.models.length > 1;
   const items = several
     ? payload.models.map((model, at) => item(`bar model${at + 1}`, model.name))
-    : [item("bar model1", "in the decision set")];
-  items.push(item("bar model1 dropped", several ? "pale: not in the decision set" : "not in it"));
-  if (payload.models.some((model) => model.point)) items.push(item("dot", "model’s prediction"));
+    : [item("bar model1", "possible")];
+  items.push(item("bar model1 dropped", several ? "pale: not possible" : "not possible"));
+  if (payload.models.some((model) => model.says)) items.push(item("dot", "model says"));
   if (payload.truth) items.push(item("diamond", "truth"));
-  if (payload.labels) items.push(h("li", null, h("b", null, "Bold"), " label"));
+  if (payload.labels) items.push(h("li", null, h("b", null, "✓"), " true class"));
   return h("ul", { class: "legend" }, items);
 }

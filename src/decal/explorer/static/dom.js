@@ -104,13 +104,3 @@ export function fitText(text, width, pixels = 12, weight = 400) {
   }
   return `${letters.slice(0, low).join("").trimEnd()}…`;
 }
-
-/** The colour that a custom property means here and now, for drawing on a canvas. */
-export function colourOf(element, property) {
-  const probe = h("span", { hidden: true });
-  probe.style.color = `var(${property})`;
-  element.append(probe);
-  const { color } = getComputedStyle(probe);
-  probe.remove();
-  return color;
-}

@@ -12,12 +12,21 @@ export function decimal(x, digits = 3) {
   return Number.isFinite(x) ? x.toFixed(digits).replace("-", "−") : "–";
 }
 
-/** A difference, with its sign; zero has none. */
-export function signed(x, digits = 3) {
-  if (!Number.isFinite(x)) return "–";
-  const text = Math.abs(x).toFixed(digits);
-  if (Number(text) === 0) return text;
-  return (x < 0 ? "−" : "+") + text;
+/** "94 %" */
+export function inPercent(share, digits = 0) {
+  return Number.isFinite(share) ? `${(100 * share).toFixed(digits)}\u00a0%` : "–";
+}
+
+/** "35–99 %" */
+export function rangeText(low, high) {
+  if (Number.isNaN(low)) return "empty";
+  const [from, to] = [low, high].map((p) => (100 * p).toFixed(0));
+  return from === to ? inPercent(low) : `${from}–${to}\u00a0%`;
+}
+
+/** "a, b or c" */
+export function series(names, word = "or") {
+  return [names.slice(0, -1).join(", "), ...names.slice(-1)].filter(Boolean).join(` ${word} `);
 }
 
 /** Alpha in as few digits as it has; "" where the credal set has no level. */
@@ -47,4 +56,9 @@ export function className(model, k) {
 export function slotName(payload, model, i, slot) {
   if (slot < payload.slots) return className(model, payload.slotClass[i * payload.slots + slot]);
   return `${count(model.classes.length - payload.slots)} others`;
+}
+
+/** Words with a capital at their beginning. */
+export function sentence(words) {
+  return words.replace(/^./, (letter) => letter.toUpperCase());
 }

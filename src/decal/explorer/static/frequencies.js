@@ -1,8 +1,8 @@
 // Class frequencies before and now, and what they change for the chosen input.
 
-import { h, setText, svg, uniqueId } from "./dom.js";
+import { h, panel, setText, svg } from "./dom.js";
 import { ticksTo } from "./axes.js";
-import { className, count, decimal, slotName } from "./format.js";
+import { className, count, inPercent, slotName } from "./format.js";
 import { endsOf, topSlots } from "./slots.js";
 
 const MOST_CHANGED = 12; // classes listed at once, those that changed most
@@ -22,14 +22,11 @@ export function createFrequencies(payload, store, level) {
   const more = h("button", { type: "button", class: "link", "data-testid": "all-frequencies", onclick: toggle });
   const host = h("div", { class: "group-table", role: "group", "aria-label": "Frequencies", tabindex: "0", "data-testid": "frequency-table" });
   const own = h("div", { "data-testid": "before-and-now" });
-  const id = uniqueId();
-  const verdict = `The frequencies ${found.changed ? "changed" : "may not have changed"}: p-value ${found.p_value} for no change, from ${count(found.inputs)} unlabelled inputs.`;
+  const verdict = `The mix of classes ${found.changed ? "has changed" : "may not have changed"}, by ${count(found.inputs)} unlabelled inputs.`;
+  const test = `p-value ${found.p_value} for no change`;
   const part = (title, ...content) => h("div", { class: "part" }, h(`h${level + 1}`, null, title), ...content);
-  const element = h(
-    "section",
-    { class: "panel reliability frequencies", "aria-labelledby": id, "data-testid": "frequencies" },
-    h("div", { class: "head" }, h(`h${level}`, { id }, "Class frequencies")),
-    h("p", { class: "said", "data-testid": "shift-test" }, verdict),
+  const element = panel("frequencies", "Has the mix of classes changed?", level, null,
+    h("p", { class: "verdict", title: test, "data-testid": "shift-test" }, verdict),
     h("div", { class: "duo" }, part("Of all inputs observed", host, more), part("The chosen input, before and now", own)),
     frequencyLegend(found.confidence),
     h("p", { class: "sentence" }, SUPPOSED),
@@ -50,7 +47,7 @@ export function createFrequencies(payload, store, level) {
 
 function frequencyLegend(confidence) {
   const item = (kind, words) => h("li", null, h("i", { class: `key ${kind}` }), words);
-  return h("ul", { class: "legend" }, item("tick", "before"), item("dot", "now"), item("model1", `interval at ${confidence}`));
+  return h("ul", { class: "legend" }, item("tick", "before"), item("dot", "now"), item("model1", `range, sure to ${inPercent(confidence)}`));
 }
 
 function frequencyTable(payload, classes) {
@@ -65,7 +62,7 @@ function frequencyTable(payload, classes) {
       h("td", { class: "range" }, rangeBar(before[k], estimate[k], lower[k], upper[k], top, name), endsText(lower[k], upper[k])),
       tested && h("td", { class: "numeric" }, pValues[k] ?? "–"));
   };
-  return plainTable(["Class", "Before", "Now", `0 to ${Number(top.toPrecision(4))}`, tested && "p-value"], classes.map(line));
+  return plainTable(["Class", "Before", "Now", `0 to ${inPercent(top)}`, tested && "p-value"], classes.map(line));
 }
 
 function inputTable(payload, state) {
@@ -78,12 +75,12 @@ function inputTable(payload, state) {
     return h("tr", null, nameCell(name), numberCell(payload.before[at]), numberCell(model.point[at]),
       h("td", { class: "range" }, rangeBar(payload.before[at], model.point[at], low, high, 1, name), endsText(low, high)));
   };
-  return plainTable(["Class", "Before", "Now", "0 to 1"], topSlots(payload, i, INPUT_SLOTS).map(line));
+  return plainTable(["Class", "Before", "Now", `0 to ${inPercent(1)}`], topSlots(payload, i, INPUT_SLOTS).map(line));
 }
 
 const nameCell = (name) => h("th", { scope: "row", title: name }, h("bdi", null, name));
-const numberCell = (x) => h("td", { class: "numeric" }, decimal(x));
-const endsText = (low, high) => h("small", null, `${decimal(low)}–${decimal(high)}`);
+const numberCell = (x) => h("td", { class: "numeric" }, inPercent(x, 1));
+const endsText = (low, high) => h("small", null, `${(100 * low).toFixed(1)}–${inPercent(high, 1)}`);
 
 function plainTable(heads, rows) {
   return h("table", { class: "plain" }, h("thead", null, h("tr", null, heads.map((head) => head && h("th", { scope: "col" }, head)))), h("tbody", null, rows));
@@ -93,7 +90,7 @@ function plainTable(heads, rows) {
 function rangeBar(before, now, low, high, top, name) {
   const x = (value) => `${(100 * value) / top}%`; // of whatever width the cell has
   const y = BAR_TALL / 2;
-  const about = { class: "chart", width: "100%", height: BAR_TALL, role: "img", "aria-label": `${name}: ${decimal(before)} before, ${decimal(now)} now` };
+  const about = { class: "chart", width: "100%", height: BAR_TALL, role: "img", "aria-label": `${name}: ${inPercent(before)} before, ${inPercent(now)} now` };
   return svg("svg", about,
     svg("line", { class: "grid", x1: 0, x2: "100%", y1: y, y2: y }),
     svg("line", { class: "bar model1", x1: x(low), x2: x(high), y1: y, y2: y }),

@@ -1,13 +1,13 @@
 // Many inputs at once: tiles with pictures or texts, of which only those in sight exist; or the table.
 
 import { choice, h, select, setText, watchSize } from "./dom.js";
-import { inputName } from "./format.js";
+import { className, inputName } from "./format.js";
 import { createItems } from "./listed.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { choicesOf } from "./state.js";
-import { arrange, COLUMNS, createTable, isOtherList, noMatch } from "./table.js";
-import { createTip, missedLabel, predictionInWords, setInBrief } from "./tip.js";
-import { placeTip } from "./tradeoff.js";
+import { possibleInWords } from "./slots.js";
+import { arrange, COLUMNS, createTable, isOtherList, noMatch, timesOf } from "./table.js";
+import { isWrong } from "./view.js";
 
 const TILE_GAP = 8; // pixels
 const SPARE_LINES = 2; // lines of tiles drawn beyond the visible ones, either side
@@ -30,14 +30,16 @@ export function createList(payload, store, { onOpen }) {
   return { element, tools: [order.element, as.element], update, stop, step: (by) => parts[store.state.list].step(by) };
 }
 
-/** What the tiles are ordered by: the table's heads, as a list. */
+/** What the inputs are ordered by: what is worth a look, or a column. */
 function createOrder(payload, store) {
   const keys = choicesOf(payload).sort;
-  const by = select("Order", keys.map((key) => [key, COLUMNS[key].title]), (sort) => store.set({ sort, falling: Boolean(COLUMNS[sort].falling) }), "order");
+  const first = payload.labels ? "Sure errors first" : "Doubts first";
+  const titles = keys.map((key) => [key, COLUMNS[key]?.title ?? first]);
+  const by = select("Order", titles, (sort) => store.set({ sort, falling: Boolean(COLUMNS[sort]?.falling) }), "order");
   const turn = h("button", { type: "button", class: "icon", "data-testid": "order-turn", onclick: () => store.set({ falling: !store.state.falling }) });
   const element = h("div", { class: "order" }, by.element, turn);
   function update({ list, sort, falling }) {
-    element.hidden = list !== "grid";
+    turn.hidden = list !== "grid";
     by.list.value = sort;
     setText(turn, falling ? "↓" : "↑");
     turn.setAttribute("aria-label", falling ? "Largest first" : "Smallest first");
@@ -52,8 +54,7 @@ function createGrid(payload, store, { onOpen }) {
   const board = h("div", { class: "board", role: "listbox", "aria-label": "Inputs", "data-testid": "grid" });
   const scroller = h("div", { class: "scroller", tabindex: "-1", "data-testid": "grid-scroller" }, board);
   const empty = noMatch("grid-empty");
-  const tip = createTip(payload, { letters: 600 });
-  const element = h("div", { class: "listing", hidden: true }, scroller, empty, tip.element);
+  const element = h("div", { class: "listing", hidden: true }, scroller, empty);
   const size = watchSize(scroller, () => store.refresh());
   const drawPicture = createPictures(payload);
   const tiles = createItems(scroller, store, show, onOpen);
@@ -65,7 +66,7 @@ function createGrid(payload, store, { onOpen }) {
 
   function draw() {
     if (!now || !size.width) return;
-    const [across, n] = [columns(), now.view.order.length];
+    const [across, n] = [columns(), now.view.listed.length];
     const wide = (size.width - TILE_GAP) / across - TILE_GAP;
     const line = Math.floor(scroller.scrollTop / lineTall);
     const first = Math.max(0, line - SPARE_LINES) * across;
@@ -88,7 +89,7 @@ function createGrid(payload, store, { onOpen }) {
 
   const tileOf = (target) => tiles.holding(target.closest?.(".tile"));
 
-  const choose = (at, how) => tiles.choose(now.view.order, at, how);
+  const choose = (at, how) => tiles.choose(now.view.listed, at, how);
 
   function show(at) {
     reveal(at);
@@ -102,25 +103,11 @@ function createGrid(payload, store, { onOpen }) {
     else if (top + lineTall + TILE_GAP > scroller.scrollTop + size.height) scroller.scrollTop = top + lineTall + TILE_GAP - size.height;
   }
 
-  scroller.addEventListener("scroll", () => {
-    tip.element.hidden = true;
-    draw();
-  }, { passive: true });
+  scroller.addEventListener("scroll", draw, { passive: true });
   board.addEventListener("click", (event) => {
     const tile = tileOf(event.target);
     if (tile) choose(tile.at, { open: true, focus: true });
   });
-  board.addEventListener("pointermove", (event) => {
-    const tile = tileOf(event.target);
-    tip.element.hidden = !tile || event.pointerType === "touch";
-    if (tip.element.hidden) return;
-    if (tip.element.dataset.at !== String(tile.at) || tip.of !== now) tip.fill(now.state, now.view, now.view.order[tile.at]);
-    tip.element.dataset.at = tile.at;
-    tip.of = now;
-    const [around, box] = [element.getBoundingClientRect(), tile.element.getBoundingClientRect()];
-    placeTip(tip.element, box.left - around.left + box.width / 2, box.top - around.top, around.width, box.height);
-  });
-  board.addEventListener("pointerleave", () => (tip.element.hidden = true));
   scroller.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const across = columns();
@@ -129,7 +116,7 @@ function createGrid(payload, store, { onOpen }) {
     const lines = { ArrowDown: across, ArrowUp: -across, PageDown: page, PageUp: -page };
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
     if (event.key in steps) choose(from + steps[event.key], { focus: true });
-    else if (event.key in lines) choose(stepInColumn(from, lines[event.key], across, now.view.order.length), { focus: true });
+    else if (event.key in lines) choose(stepInColumn(from, lines[event.key], across, now.view.listed.length), { focus: true });
     else if (event.key === "Enter" || event.key === " ") choose(from, { open: true, focus: true });
     else return;
     event.preventDefault();
@@ -138,8 +125,8 @@ function createGrid(payload, store, { onOpen }) {
   function update(state, view, earlier) {
     if (isOtherList(state, earlier)) scroller.scrollTop = 0;
     if (state.list !== earlier.list) revealed = -1;
-    now = { state, view, at: view.order.indexOf(state.input) };
-    empty.hidden = view.order.length > 0;
+    now = { state, view, at: view.listed.indexOf(state.input) };
+    empty.hidden = view.listed.length > 0;
     draw();
     if (state.input === revealed || !size.height) return;
     revealed = state.input;
@@ -165,19 +152,18 @@ function newTile(payload) {
   const text = h("div", { class: "excerpt" });
   const predicted = h("span", { class: "predicted" });
   const label = h("span", { class: "soft" });
-  const [names, size] = [h("span", { class: "names" }), h("span", { class: "count" })];
-  const guess = h("div", { class: "guess" }, unseen("Predicted "), predicted, label);
-  const set = h("div", { class: "set" }, unseen("Decision set "), names, size, unseen("classes"));
+  const [names, times] = [h("span", { class: "names" }), h("span", { class: "times" })];
+  const guess = h("div", { class: "guess" }, unseen("Model says "), predicted, label);
+  const set = h("div", { class: "set" }, unseen("Possible "), names, times);
   const element = h("div", { class: "tile", role: "option" }, name, picture, text, guess, set);
-  return { element, name, picture, text, predicted, label, names, size, at: -1, input: -1, of: null };
+  return { element, name, picture, text, predicted, label, names, times, at: -1, input: -1, of: null };
 }
 
 function fillTile(tile, payload, now, at, drawPicture) {
   const { state, view } = now;
-  const i = view.order[at];
-  const label = missedLabel(payload, view, i);
-  const predicted = predictionInWords(view, i);
-  const set = setInBrief(payload, state, view, i);
+  const { model } = view;
+  const i = view.listed[at];
+  const wrong = isWrong(payload, model, i);
   if (tile.input !== i) {
     tile.element.dataset.row = payload.rows[i];
     if (tile.picture) drawPicture(tile.picture, i);
@@ -186,15 +172,15 @@ function fillTile(tile, payload, now, at, drawPicture) {
     setText(tile.text, isNamed ? (payload.texts?.[i].slice(0, TILE_LETTERS) ?? "") : inputName(payload, i));
   }
   Object.assign(tile, { at, of: now, input: i });
-  setText(tile.predicted, predicted);
-  tile.predicted.classList.toggle("wrong", label !== null);
-  setText(tile.label, label === null ? "" : `is ${label}`);
-  setText(tile.names, set.names);
-  setText(tile.size, set.size);
+  setText(tile.predicted, model.said ? className(model, model.said[i]) : "");
+  tile.predicted.classList.toggle("wrong", wrong);
+  setText(tile.label, wrong ? `is ${className(payload.models[0], payload.labels[i])}` : "");
+  setText(tile.names, possibleInWords(payload, model, state.level, i));
+  setText(tile.times, timesOf(payload, state, view, i));
   const about = {
     "aria-selected": i === state.input,
     "aria-posinset": at + 1,
-    "aria-setsize": view.order.length,
+    "aria-setsize": view.listed.length,
   };
   for (const [name, value] of Object.entries(about)) if (tile.element.getAttribute(name) !== String(value)) tile.element.setAttribute(name, value);
 }

@@ -1,12 +1,11 @@
 // The title, what is shown of how much, what the models are, and what there is to do.
 
 import { h, setText } from "./dom.js";
-import { alphaText, count, decimal } from "./format.js";
+import { count, decimal, inPercent } from "./format.js";
 import { choicesOf } from "./state.js";
 import { listedInWords } from "./table.js";
 
-/** @param {Object<string, () => void>} actions  exports by name */
-export function createHeader(payload, store, level, actions) {
+export function createHeader(payload, store, level) {
   const { count: shown, total } = payload;
   const words = `${count(shown)} of ${count(total)} inputs shown; curves are over all.`;
   const partly = shown < total && h("p", { class: "partly", "data-testid": "partly" }, words);
@@ -15,17 +14,11 @@ export function createHeader(payload, store, level, actions) {
   const next = () => themes[(themes.indexOf(store.state.theme) + 1) % themes.length];
   const turn = () => store.set({ theme: next() });
   const theme = h("button", { type: "button", "data-testid": "theme", onclick: turn });
-  const buttons = Object.entries(actions).map(([name, act]) => {
-    const about = { "aria-label": `Export as ${name}`, "data-testid": `export-${name.toLowerCase()}` };
-    return h("button", { type: "button", onclick: act, ...about }, name);
-  });
-  const exports = h("div", { class: "exports", role: "group", "aria-label": "Export" });
-  exports.append(h("span", { "aria-hidden": "true" }, "Export"), ...buttons);
   const element = h(
     "div",
     { class: "header" },
     h("div", { class: "names" }, h(`h${level}`, null, payload.title), partly),
-    h("div", { class: "tools" }, guide.element, theme, exports),
+    h("div", { class: "tools" }, guide.element, theme),
   );
   const update = (state) => {
     setText(theme, `Theme: ${state.theme}`);
@@ -64,18 +57,15 @@ function createGuide(payload) {
 }
 
 function guideTo(payload, { level }) {
-  const [{ curve, classes }] = payload.models;
-  const alpha = alphaText(payload.alphas[level]);
-  const opened = alphaText(payload.alphas[payload.start]);
-  const size = decimal(curve.size[level], 2);
-  const labelled = curve.missed && `, and ${decimal(100 * curve.missed[level], 1)} % of the labels are outside it`;
+  const [{ curve, classes, said }] = payload.models;
+  const several = payload.alphas.length > 1;
+  const missed = curve.missed && ` The true class is missed for ${inPercent(curve.missed[level], 1)} of the inputs here.`;
   return [
-    `A classifier gives each input one probability per class. Here each class has an interval instead: the bar shows every probability that is still plausible, given the data.`,
-    alpha &&
-      `α says how cautious to be. Models that keep at least α times the reference’s likelihood count as plausible; at α ${alpha} intervals are ${decimal(1 - curve.efficiency[level], 2)} wide on average.`,
-    `The decision set holds the classes that are most probable under some plausible distribution: ${size} of ${count(classes.length)} on average${labelled || ""}.`,
-    `The list begins with the inputs most in doubt: the most classes in the decision set, then the largest total uncertainty. Choose one to see its bars and what each rule would decide.`,
-    payload.opened && `The page opened at α ${opened}: ${payload.opened}.`,
+    `A classifier gives each class one probability. Here each class has a range: all probabilities that the data allow.`,
+    several && `Models that fit the labelled data nearly as well as the best say different things; a range holds what they say. Caution sets what “nearly” means. Now ranges are ${inPercent(1 - curve.efficiency[level])} wide on average.`,
+    payload.promise && `Promise: ${payload.promise.text}`,
+    `A class is possible if it can come first within the ranges: ${decimal(curve.size[level], 1)} of ${count(classes.length)} are, on average. If one class is left, file it. If several are left, ask a person.${missed || ""}`,
+    said && `“Hand over” lists the inputs of whose answer decal is least sure, as report(check=…) does. Export writes what is listed.`,
   ].filter(Boolean);
 }
 
@@ -85,9 +75,9 @@ export function createAnnouncer(payload) {
   const element = h("div", { class: "unseen", ...about });
   let timer = 0;
   const update = (state, view) => {
-    const alpha = alphaText(payload.alphas[state.level]);
     const all = view.order.length === payload.count;
-    const said = `${alpha && `Alpha ${alpha}. `}${listedInWords(payload, view)}${all ? "" : " match"}.`;
+    const level = payload.alphas.length > 1 ? `Caution ${state.level + 1} of ${payload.alphas.length}. ` : "";
+    const said = `${level}${listedInWords(payload, view)}${all ? "" : " match"}.`;
     clearTimeout(timer);
     timer = setTimeout(() => setText(element, said), 300);
   };

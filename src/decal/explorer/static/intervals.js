@@ -1,15 +1,17 @@
-// One input as a list of intervals, the most plausible class first, with its numbers.
+// One input as a list of ranges, the most plausible class first: what the model says, and what the data allow.
 
 import { chartRoot, fitText, svg, textWidth } from "./dom.js";
 import { diamond, linear } from "./axes.js";
-import { decimal, slotName } from "./format.js";
-import { barClass, endsNow, intervalsInWords, rankedSlots, topSlots } from "./slots.js";
+import { inPercent, rangeText, slotName } from "./format.js";
+import { barClass, endsOf, intervalsInWords, rankedSlots, topSlots } from "./slots.js";
 
 const HEAD = 22;
-const NUMBERS = 92; // pixels for "0.123–0.456"
+const CRAMPED = 420; // pixels: where less is left for words
+const WIDE = { range: 74, says: 66, heads: ["data allow", "model says"] }; // pixels, and what stands above
+const SLIM = { range: 60, says: 46, heads: ["allowed", "says"] };
 
-/** The slots listed: the first dozen, or all, the most plausible first; the rest at the end. */
-export function listedSlots(payload, i, all) {
+/** The slots listed: the first few, or all, the most plausible first; the rest at the end. */
+function listedSlots(payload, i, all) {
   if (!all) return topSlots(payload, i);
   const ranked = rankedSlots(payload, i);
   return payload.rest ? [...ranked, payload.slots] : ranked;
@@ -19,42 +21,42 @@ export function drawIntervals(payload, state, width, all) {
   const i = state.input;
   const slots = listedSlots(payload, i, all);
   const [model] = payload.models;
-  const pitch = payload.models.length > 1 ? 32 : 26;
-  const names = slots.map((slot) => slotName(payload, model, i, slot));
-  const left = Math.min(Math.max(...names.map((name) => textWidth(name, 12, 600))) + 12, width * 0.34);
-  const x = linear([0, 1], [left, width - NUMBERS - 10]);
+  const pitch = payload.models.length > 1 ? 34 : 26;
+  const isLabel = (slot) => slot < payload.slots && payload.labels?.[i] === payload.slotClass[i * payload.slots + slot];
+  const names = slots.map((slot) => slotName(payload, model, i, slot) + (isLabel(slot) ? " ✓" : ""));
+  const left = Math.min(Math.max(...names.map((name) => textWidth(name, 12, 600))) + 12, width * 0.4);
+  const room = width < CRAMPED ? SLIM : WIDE;
+  const says = payload.models.some((each) => each.says) ? room.says : 0;
+  const x = linear([0, 1], [left, width - room.range - says - 22]);
   const height = HEAD + slots.length * pitch + 4;
-  const root = chartRoot(width, height, `Intervals. ${intervalsInWords(payload, state, slots)}.`, "intervals");
-  for (const tick of [0, 0.25, 0.5, 0.75, 1]) {
-    const named = tick % 0.5 === 0 || width > 420;
-    if (named) root.append(svg("text", { class: "tick middle", x: x(tick), y: 12 }, String(tick)));
+  const root = chartRoot(width, height, `Ranges. ${intervalsInWords(payload, state, slots)}.`, "intervals");
+  for (const tick of [0, 0.5, 1]) {
+    root.append(svg("text", { class: "tick middle", x: x(tick), y: 12 }, `${100 * tick}`));
     root.append(svg("line", { class: "grid", x1: x(tick), x2: x(tick), y1: HEAD - 4, y2: height - 4 }));
   }
+  const head = (words, at) => svg("text", { class: "tick end", x: at, y: 12 }, words);
+  root.append(head(room.heads[0], width - 2));
+  if (says) root.append(head(room.heads[1], width - room.range));
   slots.forEach((slot, at) => {
     const y = HEAD + (at + 0.5) * pitch;
-    const k = slot < payload.slots ? payload.slotClass[i * payload.slots + slot] : -1;
-    const isLabel = payload.labels?.[i] === k;
-    const shown = fitText(names[at], left - 12, 12, isLabel ? 600 : 400);
-    const text = { class: isLabel ? "spoke label" : "spoke", x: left - 10, y: y + 4, "text-anchor": "end" };
+    const bold = isLabel(slot);
+    const shown = fitText(names[at], left - 12, 12, bold ? 600 : 400);
+    const text = { class: bold ? "spoke label" : "spoke", x: left - 10, y: y + 4, "text-anchor": "end" };
     root.append(svg("text", text, shown, svg("title", null, names[at])));
-    payload.models.forEach((each, which) => root.append(...rowMarks(payload, state, each, which, slot, x, y, width)));
+    payload.models.forEach((each, which) => root.append(...rowMarks(payload, state, each, which, slot, x, y, [width - 2, width - room.range])));
     if (payload.truth) root.append(...diamond(x(payload.truth[i * payload.width + slot]), y));
   });
   return root;
 }
 
-function rowMarks(payload, state, model, which, slot, x, middle, width) {
+function rowMarks(payload, state, model, which, slot, x, middle, [rangeEnd, saysEnd]) {
   const several = payload.models.length > 1;
-  const y = middle + (several ? (which - 0.5) * 12 : 0);
-  const [low, high] = endsNow(payload, model, state, slot);
-  if (Number.isNaN(low)) return [svg("text", { class: "tick end", x: width - 2, y: y + 4 }, "empty")];
-  const marks = [
-    svg("line", { class: barClass(payload, model, state, slot), x1: x(low), x2: x(high), y1: y, y2: y }),
-    svg("text", { class: "number end", x: width - 2, y: y + 4 }, `${decimal(low)}–${decimal(high)}`),
-  ];
-  if (model.point) {
-    const cx = x(model.point[state.input * payload.width + slot]);
-    marks.push(svg("circle", { class: `point model${which + 1}`, cx, cy: y, r: several ? 3 : 4 }));
-  }
-  return marks;
+  const y = middle + (several ? (which - 0.5) * 13 : 0);
+  const [low, high] = endsOf(payload, model, state.level, state.input, slot);
+  const marks = [svg("text", { class: "number range end", x: rangeEnd, y: y + 4 }, rangeText(low, high))];
+  if (!Number.isNaN(low)) marks.push(svg("line", { class: barClass(payload, model, state, slot), x1: x(low), x2: x(high), y1: y, y2: y }));
+  if (!model.says) return marks;
+  const said = model.says[state.input * payload.width + slot];
+  const dot = svg("circle", { class: `point model${which + 1}`, cx: x(said), cy: y, r: several ? 3 : 4 });
+  return [...marks, dot, svg("text", { class: "number says end", x: saysEnd, y: y + 4 }, inPercent(said))];
 }

@@ -13,8 +13,10 @@ const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
  * @property {{efficiency: number[], coverage: ?number[], size: number[], missed: ?number[]}} curve
  * @property {Float32Array} lower  (A, n, s) ends of the intervals
  * @property {Float32Array} upper  (A, n, s)
- * @property {?Float32Array} point (n, s) what the model itself predicts
- * @property {?Int32Array} predicted (n,)
+ * @property {?Float32Array} point (n, s) the prediction that the sets are around
+ * @property {?Int32Array} predicted (n,) its most probable class; least and most (A, n) are its bounds
+ * @property {?Float32Array} says (n, s) what the classifier itself says: its class `said` (n,), of which it is `sure` (n,)
+ * @property {?Uint8Array} asked (A, n) bit b: whether a person sees the input if share b of all is handed over
  * @property {Float32Array} aleatoric (A, n), likewise epistemic and total
  * @property {Object<string, Int32Array>} size  (A, n) by set rule
  * @property {Object<string, Uint32Array>} kept (A, n) by set rule: bit b is slot b
@@ -28,14 +30,19 @@ const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
  * @property {string} title
  * @property {(number|null)[]} alphas  falling
  * @property {number} start  the level shown first
- * @property {string} opened  why
+ * @property {number} first  the input shown first
  * @property {?number} own  the model's own level
+ * @property {?{brief: string, text: string}} promise  what holds there
+ * @property {string} view  what is drawn of an input
+ * @property {number[]} shares  of all inputs, to hand over
  * @property {number} count  inputs shown, n
  * @property {number} total  inputs there were
  * @property {number} slots  classes stored per input, m
  * @property {boolean} rest  whether one more slot holds all other classes
  * @property {number} width  m, or m + 1 with the rest: s
  * @property {Int32Array} rows
+ * @property {Int32Array} alike (n,) the first input with the same answer
+ * @property {Int32Array} look (n,) all inputs, first those worth a look
  * @property {Int32Array} slotClass (n, m)
  * @property {?Int32Array} labels
  * @property {?Float32Array} truth (n, s)
@@ -96,7 +103,7 @@ function asShares(stored) {
 
 function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
   const { name, classes, settings = [], summary = [], curve } = header.models[i];
-  need(Array.isArray(classes) && curve?.efficiency?.length === levels, `Model ${i + 1} is described incompletely.`);
+  need(Array.isArray(classes) && curve?.efficiency?.length === levels && curve.single, `Model ${i + 1} is described incompletely.`);
   const byRule = (kind, rules) =>
     Object.fromEntries(rules.map((rule) => [rule.key, read(`${i}/${kind}/${rule.key}`, [levels, n])]));
   const byLevel = (kind, optional) => read(`${i}/${kind}`, [levels, n], { optional });
@@ -108,12 +115,13 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     curve,
     groups: header.models[i].groups ?? [],
     reliability: header.models[i].reliability ?? null,
-    kind: String(header.models[i].kind ?? "other"),
-    evidence: readEvidence(header.models[i].evidence, i, read, header.arrays ?? {}, classes.length),
     lower: read(`${i}/lower`, [levels, n, s]),
     upper: read(`${i}/upper`, [levels, n, s]),
+    costs: header.models[i].costs ?? null,
     point: read(`${i}/point`, [n, s], { optional: true }),
-    predicted: read(`${i}/predicted`, [n], { optional: true }),
+    says: read(`${i}/says`, [n, s], { optional: true }),
+    ...Object.fromEntries(["predicted", "said", "sure"].map((name) => [name, read(`${i}/${name}`, [n], { optional: true })])),
+    ...Object.fromEntries(["least", "most", "asked"].map((name) => [name, byLevel(name, true)])),
     aleatoric: byLevel("aleatoric"),
     epistemic: byLevel("epistemic"),
     total: byLevel("total"),
@@ -123,21 +131,6 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     covered: byLevel("covered", true),
     hit: byLevel("hit", true),
   };
-}
-
-/** The likelihood curves of a model; null where they are not known. */
-function readEvidence(about, i, read, index, classes) {
-  if (!about) return null;
-  const { budgets, directions } = about;
-  need(Array.isArray(budgets) && budgets.length > 3 && Array.isArray(directions), "The curves are described incompletely.");
-  const curve = (name, shape) => read(`${i}/curve/${name}`, shape);
-  const curves = {};
-  if (directions.includes("class")) {
-    curves.class = curve("class", [2, budgets.length, classes]);
-    curves.top = curve("top", [2, index[`${i}/curve/top`]?.shape?.[1], classes]);
-  }
-  if (directions.includes("temperature")) curves.temperature = curve("temperature", [2, budgets.length, 1]);
-  return { ...about, classes, curves };
 }
 
 /** One model may have a point prediction and the other not: rules it lacks are left out. */
@@ -166,7 +159,10 @@ export function decode(bytes) {
     title: String(header.title),
     alphas,
     start: Math.min(Math.max(header.start | 0, 0), alphas.length - 1),
-    opened: String(header.opened ?? ""),
+    first: Math.min(Math.max(header.first | 0, 0), n - 1),
+    promise: header.promise ?? null,
+    view: String(header.view),
+    shares: header.shares ?? [],
     own: Number.isInteger(header.own) && header.own < alphas.length ? header.own : null,
     count: n,
     total: inputs.total,
@@ -185,6 +181,8 @@ export function decode(bytes) {
     rules,
     setRules,
     rows: read("rows", [n]),
+    alike: read("alike", [n]),
+    look: read("look", [n]),
     slotClass: read("slots", [n, slots]),
     labels: read("labels", [n], { optional: true }),
     truth: read("truth", [n, s], { optional: true }),

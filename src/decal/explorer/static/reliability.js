@@ -1,11 +1,11 @@
 // Calibration: the model's confidence against its accuracy, what the sets keep, and which classes they confuse.
 
-import { chartRoot, h, svg, uniqueId, watchSize } from "./dom.js";
+import { chartRoot, h, panel, svg, watchSize } from "./dom.js";
 import { frame, linear, linePath } from "./axes.js";
-import { className, count, decimal } from "./format.js";
-import { shownModels } from "./view.js";
+import { className, count, inPercent } from "./format.js";
+import { shownModel } from "./view.js";
 
-const MOST_WRITTEN = 12; // classes whose shares are written out
+const MOST_WRITTEN = 5; // classes whose shares are written out
 const PLOT_TALL = 220;
 
 /** The panel; null without labels. */
@@ -14,19 +14,14 @@ export function createReliability(payload, store, level) {
   const host = h("div", { class: "plot" });
   const size = watchSize(host, () => store.refresh());
   const confusion = h("div", { class: "confusion", role: "group", "aria-label": "Confusions", tabindex: "0", "data-testid": "confusion" });
-  const id = uniqueId();
-  const words = "Dots: how often the model is right at each confidence. Line: how often the label is in the decision set. Grey: how many inputs there are. On the diagonal, confidence is what it says.";
-  const titles = ["Confidence", "Share of each true class (rows) whose decision set has a class (columns)"];
+  const words = "Blue dots below the diagonal: the model is right less often than it says. Orange: how often the true class is possible. Grey: how many inputs there are.";
+  const titles = ["How often it is right", "Which classes are possible (columns, in the same order) for each true class (rows)"];
   const [left, right] = titles.map((title) => h(`h${level + 1}`, null, title));
-  const element = h(
-    "section",
-    { class: "panel reliability", "aria-labelledby": id, "data-testid": "reliability-panel" },
-    h("div", { class: "head" }, h(`h${level}`, { id }, "Calibration")),
-    h("div", { class: "duo" }, h("div", { class: "part" }, left, host, h("p", { class: "sentence" }, words)), h("div", { class: "part" }, right, confusion)),
-  );
+  const duo = h("div", { class: "duo" }, h("div", { class: "part" }, left, host, h("p", { class: "sentence" }, words)), h("div", { class: "part" }, right, confusion));
+  const element = panel("reliability", "Is the model as right as it says?", level, null, duo);
   let key = "";
   function update(state) {
-    const [model] = shownModels(payload, state);
+    const model = shownModel(payload, state);
     const now = [state.level, state.show, size.width].join(" ");
     if (!size.width || now === key || !model.reliability) return;
     key = now;
@@ -42,10 +37,10 @@ function drawDiagram({ inputs, confidence, accuracy, kept }, level, width) {
   const y = linear([0, 1], [box.bottom, box.top]);
   const bins = inputs.map((n, at) => ({ n, at })).filter(({ n }) => n > 0);
   const most = Math.max(...inputs, 1);
-  const inWords = ({ n, at }) => `confidence ${decimal(confidence[at], 2)}: ${decimal(100 * accuracy[at], 0)} % right, ${decimal(100 * kept[level][at], 0)} % kept, ${count(n)} inputs`;
-  const root = chartRoot(width, PLOT_TALL, `Reliability. ${bins.map(inWords).join("; ")}.`, "reliability");
+  const inWords = ({ n, at }) => `${inPercent(confidence[at])} sure: ${inPercent(accuracy[at])} right, true class possible for ${inPercent(kept[level][at])}, ${count(n)} inputs`;
+  const root = chartRoot(width, PLOT_TALL, `How often the model is right. ${bins.map(inWords).join("; ")}.`, "reliable");
   const ticks = [0, 0.25, 0.5, 0.75, 1];
-  root.append(frame(box, { x, y, xTicks: ticks, yTicks: ticks, xTitle: "Model’s confidence →", yTitle: "Share right, share kept" }));
+  root.append(frame(box, { x, y, xTicks: ticks, yTicks: ticks, xTitle: "How sure the model is →", yTitle: "Share" }));
   root.append(svg("line", { class: "diagonal", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
   const wide = x(1 / inputs.length) - x(0);
   for (const { n, at } of bins) {
@@ -67,12 +62,12 @@ function confusionTable(model, level) {
   const written = table.length <= MOST_WRITTEN;
   const names = model.classes.map((_, k) => className(model, k));
   const cell = (share, j, k) => {
-    const td = h("td", { class: j === k ? "numeric own" : "numeric", title: `${names[j]}: ${names[k]} ${decimal(share)}` });
+    const td = h("td", { class: j === k ? "numeric own" : "numeric", title: `${names[j]}: ${names[k]} possible for ${inPercent(share)}` });
     td.style.setProperty("--share", share);
-    td.append(h("span", { class: written ? null : "unseen" }, decimal(share, 2)));
+    td.append(h("span", { class: written ? null : "unseen" }, inPercent(share)));
     return td;
   };
   const heads = names.map((name) => h("th", { scope: "col", title: name }, h("span", null, name)));
   const rows = table.map((shares, j) => h("tr", null, h("th", { scope: "row", title: names[j] }, names[j]), shares.map((share, k) => cell(share, j, k))));
-  return h("table", { class: "shares-of" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "True class")), heads)), h("tbody", null, rows));
+  return h("table", { class: written ? "shares-of written" : "shares-of" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, h("span", { class: "unseen" }, "True class")), heads)), h("tbody", null, rows));
 }

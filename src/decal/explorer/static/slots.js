@@ -1,11 +1,12 @@
-// Which of an input's classes a chart shows, and what it says of them.
+// Which of an input's classes are shown, and what is said of them.
 
-import { className, decimal, slotName } from "./format.js";
+import { className, plural, rangeText, series, slotName } from "./format.js";
 
-export const MOST_SLOTS = 12;
+export const MOST_SLOTS = 6;
+const MOST_NAMED = 3; // possible classes that are named; of more, their number is
 const THINNEST = 0.012; // an interval narrower than this is a dot
 
-/** Slots of classes, the largest upper probability at the first level first: so they stay put while alpha moves. */
+/** Slots of classes, the largest upper probability at the first level first: so they stay put while caution moves. */
 export function rankedSlots(payload, i) {
   const { slots, width, count, start, models } = payload;
   const at = (start * count + i) * width;
@@ -13,10 +14,10 @@ export function rankedSlots(payload, i) {
   return Array.from({ length: slots }, (_, slot) => slot).sort((a, b) => reach(b) - reach(a) || a - b);
 }
 
-/** At most `most` slots, the label's and the predicted ones always among them, then the rest if it is stored. */
+/** At most `most` slots, the label's and those that models say always among them, then the rest if it is stored. */
 export function topSlots(payload, i, most = MOST_SLOTS) {
   const ranked = rankedSlots(payload, i);
-  const wanted = [payload.labels?.[i], ...payload.models.map((model) => model.predicted?.[i])];
+  const wanted = [payload.labels?.[i], ...payload.models.map((model) => model.said?.[i])];
   const isWanted = (slot) => wanted.includes(payload.slotClass[i * payload.slots + slot]);
   const first = ranked.filter(isWanted);
   const others = ranked.filter((slot) => !isWanted(slot)).slice(0, Math.max(0, most - first.length));
@@ -25,19 +26,14 @@ export function topSlots(payload, i, most = MOST_SLOTS) {
   return payload.rest ? [...top, payload.slots] : top;
 }
 
-/** Whether the decision set has the class of a slot. */
-function isKept(payload, model, { rule, level, input }, slot) {
-  return Boolean((model.kept[rule][level * payload.count + input] >>> slot) & 1);
-}
-
-/** How a bar looks: in the decision set, not in it, or all other classes together. */
-export function barClass(payload, model, state, slot) {
+/** How a bar looks: possible, not possible, or all other classes together. */
+export function barClass(payload, model, { level, input }, slot) {
   const several = payload.models.length > 1 ? " slim" : "";
-  const [low, high] = endsNow(payload, model, state, slot);
+  const [low, high] = endsOf(payload, model, level, input, slot);
   const thin = high - low < THINNEST ? " thin" : "";
   const name = `bar model${payload.models.indexOf(model) + 1}${several}${thin}`;
   if (slot >= payload.slots) return `${name} rest`;
-  return isKept(payload, model, state, slot) ? name : `${name} dropped`;
+  return (model.kept.possible[level * payload.count + input] >>> slot) & 1 ? name : `${name} dropped`;
 }
 
 /** Ends of a slot's interval at a level: [NaN, NaN] where no distribution is plausible. */
@@ -46,25 +42,16 @@ export function endsOf(payload, model, level, i, slot) {
   return [model.lower[at], model.upper[at]];
 }
 
-/** Ends of a slot's interval of the chosen input as shown now: at the level, or at the cut being dragged. */
-export function endsNow(payload, model, { level, input, live }, slot) {
-  const dragged = live?.box && live.input === input && model === payload.models[0];
-  return dragged ? live.box[payload.slotClass[input * payload.slots + slot]] : endsOf(payload, model, level, input, slot);
-}
-
 /** The intervals of an input in words, the first few classes. */
-export function intervalsInWords(payload, state, slots) {
+export function intervalsInWords(payload, { level, input }, slots) {
   const said = payload.models.map((model) => {
-    const parts = slots.slice(0, 5).map((slot) => {
-      const [low, high] = endsNow(payload, model, state, slot);
-      return `${slotName(payload, model, state.input, slot)} ${decimal(low)} to ${decimal(high)}`;
-    });
-    return (payload.models.length > 1 ? `${model.name}: ` : "") + parts.join(", ");
+    const part = (slot) => `${slotName(payload, model, input, slot)} ${rangeText(...endsOf(payload, model, level, input, slot))}`;
+    return (payload.models.length > 1 ? `${model.name}: ` : "") + slots.slice(0, 5).map(part).join(", ");
   });
   return said.join(". ");
 }
 
-/** Names of the classes that a rule says. */
+/** The classes that a rule says, the most probable first, and how many more there are. */
 export function ruleSays(payload, model, rule, level, i) {
   const at = level * payload.count + i;
   if (rule.kind === "one") {
@@ -72,9 +59,18 @@ export function ruleSays(payload, model, rule, level, i) {
     return { classes: k < 0 ? [] : [{ k, name: className(model, k) }], more: 0 };
   }
   const bits = model.kept[rule.key][at];
-  const classes = rankedSlots(payload, i)
+  const sure = (slot) => model.point?.[i * payload.width + slot] ?? 0;
+  const classOf = (slot) => payload.slotClass[i * payload.slots + slot];
+  const classes = Array.from({ length: payload.slots }, (_, slot) => slot)
     .filter((slot) => (bits >>> slot) & 1)
-    .map((slot) => payload.slotClass[i * payload.slots + slot])
-    .map((k) => ({ k, name: className(model, k) }));
+    .sort((a, b) => sure(b) - sure(a) || classOf(a) - classOf(b))
+    .map((slot) => ({ k: classOf(slot), name: className(model, classOf(slot)) }));
   return { classes, more: model.size[rule.key][at] - classes.length };
+}
+
+/** "Spanish or Galician", "13 classes" */
+export function possibleInWords(payload, model, level, i) {
+  const { classes, more } = ruleSays(payload, model, payload.rules[0], level, i);
+  if (!classes.length && !more) return "none";
+  return more || classes.length > MOST_NAMED ? plural(classes.length + more, "class") : series(classes.map(({ name }) => name));
 }

@@ -1,27 +1,24 @@
 // The list of inputs: sortable, and only the rows in sight exist, so ten thousand scroll smoothly.
 
 import { h, setText, watchSize } from "./dom.js";
-import { className, decimal, inputName, plural, signed } from "./format.js";
+import { className, count, inputName, inPercent, plural } from "./format.js";
 import { createItems } from "./listed.js";
+import { possibleInWords } from "./slots.js";
 import { choicesOf } from "./state.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
 import { explain } from "./terms.js";
-import { change } from "./tip.js";
-import { cellValue, errorOf } from "./view.js";
+import { isWrong } from "./view.js";
 
 export const COLUMNS = {
   input: { title: "Input" },
-  label: { title: "Label" },
-  prediction: { title: "Prediction" },
-  error: { title: "Error", falling: true },
-  epistemic: { title: "Epistemic", falling: true, numeric: true },
-  aleatoric: { title: "Aleatoric", falling: true, numeric: true },
-  total: { title: "Total", falling: true, numeric: true },
-  size: { title: "Set size", falling: true, numeric: true },
+  says: { title: "Model says" },
+  sure: { title: "How sure", falling: true, numeric: true },
+  size: { title: "Possible", falling: true },
+  label: { title: "True class" },
 };
-const LISTING = ["sort", "falling", "query", "only", "where", "cases", "group", "lasso", "show", "rule"];
+const LISTING = ["sort", "falling", "query", "only", "where", "cases", "route", "share", "group", "show"];
 const ROW_HEIGHT = 36; // as in style.css
-const SPARE = 10; // rows drawn beyond the visible ones, either side
+const SPARE = 10; // rows drawn beyond the visible ones, oneOf side
 
 /** Whether a change of the state makes it another list, to be read from its top. */
 export function isOtherList(state, earlier) {
@@ -34,15 +31,14 @@ export function noMatch(testid) {
 }
 
 export function createTable(payload, store, { onOpen }) {
-  const keys = choicesOf(payload).sort;
+  const keys = choicesOf(payload).sort.filter((key) => COLUMNS[key]);
   const heads = Object.fromEntries(keys.map((key) => [key, headCell(key, store)]));
-  const before = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td", { colspan: keys.length }));
+  const before = h("tr", { class: "spacer", "aria-hidden": "true" }, h("td"));
   const after = before.cloneNode(true);
   const body = h("tbody", null, before, after);
   const columns = h("colgroup", null, keys.map((key) => h("col", { class: `col-${key}` })));
   const head = h("thead", null, h("tr", { "aria-rowindex": 1 }, Object.values(heads)));
-  const kind = payload.models.length > 1 ? "inputs several" : "inputs";
-  const about = { class: kind, role: "grid", "aria-label": "Inputs", "data-testid": "table" };
+  const about = { class: "inputs", role: "grid", "aria-label": "Inputs", "data-testid": "table" };
   const table = h("table", about, columns, head, body);
   const scroller = h("div", { class: "scroller", "data-testid": "scroller", tabindex: "-1" }, table);
   const empty = noMatch("empty");
@@ -56,7 +52,7 @@ export function createTable(payload, store, { onOpen }) {
 
   function draw() {
     if (!now) return;
-    const { order } = now.view;
+    const { listed: order } = now.view;
     const top = Math.floor(scroller.scrollTop / ROW_HEIGHT);
     const fits = Math.ceil((size.height || 400) / ROW_HEIGHT) + 2 * SPARE;
     const first = Math.max(0, Math.min(top - SPARE, order.length - fits));
@@ -76,7 +72,7 @@ export function createTable(payload, store, { onOpen }) {
     arrange(body, wanted, before);
   }
 
-  const choose = (at, how) => rows.choose(now.view.order, at, how);
+  const choose = (at, how) => rows.choose(now.view.listed, at, how);
 
   function show(at) {
     reveal(at);
@@ -111,14 +107,14 @@ export function createTable(payload, store, { onOpen }) {
   function update(state, view, earlier) {
     if (isOtherList(state, earlier)) scroller.scrollTop = 0;
     if (state.list !== earlier.list) revealed = -1;
-    const at = view.order.indexOf(state.input);
+    const at = view.listed.indexOf(state.input);
     now = { state, view, at };
     for (const key of keys) {
       const sort = state.sort === key ? (state.falling ? "descending" : "ascending") : "none";
       if (heads[key].getAttribute("aria-sort") !== sort) heads[key].setAttribute("aria-sort", sort);
     }
-    table.setAttribute("aria-rowcount", view.order.length + 1);
-    empty.hidden = view.order.length > 0;
+    table.setAttribute("aria-rowcount", view.listed.length + 1);
+    empty.hidden = view.listed.length > 0;
     draw();
     if (state.input === revealed || !size.height) return;
     revealed = state.input;
@@ -136,7 +132,7 @@ function headCell(key, store) {
     store.set({ sort: key, falling: state.sort === key ? !state.falling : falling });
   };
   const button = h("button", { type: "button", onclick: sort, "data-testid": `sort-${key}` }, title);
-  if (numeric) explain(button, key);
+  if (key === "size") explain(button, key);
   return h("th", { scope: "col", class: numeric ? "numeric" : null, "aria-sort": "none" }, button);
 }
 
@@ -148,9 +144,10 @@ function newRow(keys, payload) {
     tr.append(cells[key]);
   }
   const name = h("span", { class: "name" });
+  const times = h("span", { class: "times", title: "inputs with the same answer" });
   const image = payload.pictures ? pictureCanvas() : null;
-  cells.input.append(...[image, name].filter(Boolean));
-  return { element: tr, cells, name, image, at: -1, input: -1 };
+  cells.input.append(h("div", { class: "called" }, image, name, times));
+  return { element: tr, cells, name, times, image, at: -1, input: -1 };
 }
 
 /** Put elements in their order, after the first one given, without moving those that already stand right. */
@@ -167,11 +164,10 @@ export function arrange(parent, wanted, first = null) {
 }
 
 function fillRow(row, keys, payload, state, view, at, drawPicture) {
-  const i = view.order[at];
+  const i = view.listed[at];
   row.at = at;
   row.element.setAttribute("aria-rowindex", at + 2);
   row.element.setAttribute("aria-selected", String(i === state.input));
-  row.element.classList.toggle("odd", at % 2 === 1);
   if (row.input !== i) {
     row.input = i;
     row.element.dataset.row = payload.rows[i];
@@ -180,25 +176,28 @@ function fillRow(row, keys, payload, state, view, at, drawPicture) {
     row.name.title = `${name}, row ${payload.rows[i]}`;
     if (row.image) drawPicture(row.image, i);
   }
-  for (const key of keys) if (key !== "input") setText(row.cells[key], cellText(payload, state, view, key, i));
-  for (const key of ["label", "prediction"]) if (row.cells[key]) row.cells[key].title = row.cells[key].textContent;
-  row.cells.error?.classList.toggle("wrong", view.shown.some((model) => errorOf(payload, model, i) === 1));
+  setText(row.times, timesOf(payload, state, view, i));
+  for (const key of keys) if (key !== "input") setText(row.cells[key], cellText(payload, state, view.model, key, i));
+  for (const key of ["says", "size", "label"]) if (row.cells[key]) row.cells[key].title = row.cells[key].textContent;
+  row.cells.says?.classList.toggle("wrong", isWrong(payload, view.model, i));
 }
 
-function cellText(payload, state, view, key, i) {
-  const [one, two] = view.shown;
-  if (key === "label") return className(one, payload.labels[i]);
-  const prediction = (model) => (model.predicted ? className(model, model.predicted[i]) : "–");
-  if (key === "prediction") return change(view.shown.map(prediction));
-  if (key === "error") return change(view.shown.map((model) => ["no", "yes"][errorOf(payload, model, i)] ?? "–"));
-  const value = cellValue(payload, state, view, key, i);
-  if (key === "size") return two ? signed(value, 0) : String(value);
-  return two ? signed(value) : decimal(value);
+/** "× 14" where others have the same answer and are not listed one by one. */
+export function timesOf({ alike }, { open }, view, i) {
+  const many = view.alike.get(alike[i]);
+  return many > 1 && (open === null || alike[open] !== alike[i]) ? `× ${many}` : "";
+}
+
+function cellText(payload, { level }, model, key, i) {
+  if (key === "label") return className(payload.models[0], payload.labels[i]);
+  if (key === "size") return possibleInWords(payload, model, level, i);
+  if (!model.said) return "–";
+  return key === "says" ? className(model, model.said[i]) : inPercent(model.sure[i]);
 }
 
 /** "1,234 of 10,000 inputs" */
 export function listedInWords(payload, view) {
   const found = view.order.length;
-  if (found === payload.count) return plural(found, "input");
-  return `${found.toLocaleString("en")} of ${plural(payload.count, "input")}`;
+  const all = plural(payload.count, "input");
+  return found === payload.count ? all : `${count(found)} of ${all}`;
 }

@@ -4,56 +4,30 @@ import { h, uniqueId } from "./dom.js";
 
 export const TERMS = {
   alpha: [
-    "How likely a model must be, relative to the reference, for its predictions to count as plausible. Smaller is more cautious.",
+    "How much worse than the best a model may fit the labelled data and still be heard. More caution hears more models: ranges widen.",
     "plausible ⇔ likelihood ≥ α · likelihood of the reference",
   ],
-  efficiency: [
-    "How precise the intervals are: 1 if every interval is a point, 0 if every one runs from 0 to 1. Mean over all inputs and classes.",
-    "1 − mean(upper − lower)",
-  ],
-  coverage: [
-    "Share of inputs whose true distribution lies inside the intervals of all classes.",
-    "mean [lowerₖ ≤ truthₖ ≤ upperₖ for all k]",
-  ],
-  missed: [
-    "Share of inputs whose label is not in the decision set: the errors that caution did not catch.",
-    "mean [label ∉ decision set]",
-  ],
-  size: [
-    "How many classes stay in the decision set. One class is a decision; more are an honest “one of these”.",
-    "number of k that are most probable under some plausible p",
-  ],
-  aleatoric: [
-    "Uncertainty that every plausible distribution has: the least entropy among them.",
-    "min H(p) over plausible p, in nats",
-  ],
-  epistemic: [
-    "How much the plausible distributions differ in uncertainty. Near the cap it is ln K − aleatoric, largest where the model is surest: do not look for errors by it alone.",
-    "max H(p) − min H(p), in nats",
-  ],
-  total: [
-    "The most uncertainty that any plausible distribution has. It cannot exceed the cap, ln K.",
-    "max H(p) over plausible p ≤ ln K, in nats",
-  ],
-  cap: [
-    "Equal probabilities are plausible for such an input, so its upper entropy is as large as it can be, and ranks it no further.",
-    "max H(p) = ln K",
-  ],
-  risk: [
-    "Share of errors among the inputs that are decided.",
-    "errors ÷ inputs decided",
-  ],
+  efficiency: ["How wide the ranges are, on average over all inputs and classes.", "mean(upper − lower) = 1 − efficiency"],
+  coverage: ["Inputs whose true distribution lies inside the ranges of all classes.", "mean [lowerₖ ≤ truthₖ ≤ upperₖ for all k]"],
+  missed: ["Inputs whose true class is not among the possible ones: the errors that caution does not catch.", "mean [label ∉ possible classes]"],
+  single: ["Inputs that can be filed: only one class is possible.", "mean [number of possible classes = 1]"],
+  size: ["How many classes are possible. One can be filed; with several, ask a person.", "k is possible ⇔ k is most probable under some plausible p, or as the promise has it"],
+  aleatoric: ["Uncertainty that every plausible distribution has: the least entropy among them.", "min H(p) over plausible p, in nats"],
+  epistemic: ["How much the plausible distributions differ in uncertainty.", "max H(p) − min H(p), in nats"],
+  total: ["The most uncertainty that any plausible distribution has.", "max H(p) over plausible p ≤ ln K, in nats"],
 };
 
-/** Say what a word means while its element is pointed at or has the focus. */
-export function explain(element, key) {
+/** Say what a word means while its element is pointed at or has the focus, and what it is `now`. */
+export function explain(element, key, now = () => "") {
   const [sentence, formula] = TERMS[key];
   const id = uniqueId();
-  const words = [h("span", null, sentence), h("code", null, formula)];
+  const value = h("code");
+  const words = [h("span", null, sentence), h("code", null, formula), value];
   const tip = h("div", { id, class: "term-tip", role: "tooltip", popover: "manual", "data-testid": "term-tip" }, words);
   const show = () => {
     const root = element.closest(".decal");
     if (!root || tip.isConnected) return;
+    value.textContent = now();
     root.append(tip);
     element.setAttribute("aria-describedby", id);
     tip.showPopover();
@@ -74,6 +48,7 @@ export function explain(element, key) {
 }
 
 /** A word that explains itself: a button without an action, so that keys and touch reach it. */
-export function term(word, key, testid = `term-${key}`) {
-  return explain(h("button", { type: "button", class: "term", "data-testid": testid }, word), key);
+export function term(word, key, testid = `term-${key}`, now = undefined) {
+  const about = { type: "button", class: "term", "aria-label": word === "?" ? "What is caution?" : null, "data-testid": testid };
+  return explain(h("button", about, word), key, now);
 }

@@ -1,12 +1,38 @@
-// The numbers of one input, and what each decision rule says of it, a column per model.
+// What one input comes to: a plain sentence; and, folded away, what each rule decides and its uncertainties.
 
 import { h } from "./dom.js";
-import { decimal } from "./format.js";
-import { ruleSays } from "./slots.js";
+import { className, decimal, inPercent, plural, rangeText, series } from "./format.js";
+import { endsOf, ruleSays } from "./slots.js";
 import { TERMS } from "./terms.js";
-import { isCapped, valueOf } from "./view.js";
 
-const MOST_NAMES = 8; // classes of a decision set that are named
+const MOST_NAMES = 8; // classes of a decision that are named
+const MOST_SAID = 3; // and in the sentence
+
+/** Why an input is settled or not, in plain words. */
+export function sentenceOf(payload, model, { level, input: i }) {
+  const { classes, more } = ruleSays(payload, model, payload.rules[0], level, i);
+  const names = classes.map(({ name }) => name);
+  const size = names.length + more;
+  if (!size) return "";
+  const who = payload.alphas[0] === null ? "The set allows" : "Models that fit the labelled data well say";
+  const k = model.said?.[i];
+  const slot = payload.slotClass.subarray(i * payload.slots, (i + 1) * payload.slots).indexOf(k);
+  const says = k === undefined ? "" : `The model says ${className(model, k)}, ${inPercent(model.sure[i])}. `;
+  const allowed = slot < 0 ? "" : `${who} ${rangeText(...endsOf(payload, model, level, i, slot)).replace("–", "\u2060–\u2060")}. `;
+  const left = size > MOST_SAID ? `${plural(size, "class")} are possible` : `${series(names, "and")} ${size > 1 ? "are" : "is"} possible`;
+  const what = size > 1 ? `${left}: ask a person. ` : `Only ${left}: one class is left. `;
+  return says + allowed + what + truthOf(payload, model, level, i);
+}
+
+/** What it really is, and who knew. */
+function truthOf(payload, model, level, i) {
+  if (!payload.labels) return "";
+  const label = payload.labels[i];
+  const name = className(payload.models[0], label);
+  const wrong = model.said && model.said[i] !== label;
+  if (!model.hit[level * payload.count + i]) return `It is ${name}: a miss.`;
+  return `It is ${name}${wrong ? ": the model is wrong, and the right class is kept" : ""}.`;
+}
 
 /** A table with a column per model; its head is not seen where there is one model only. */
 function modelTable(payload, title, rows) {
@@ -19,27 +45,14 @@ function modelTable(payload, title, rows) {
 }
 
 export function numbersTable(payload, state) {
-  const first = state.level * payload.count;
-  const at = first + state.input;
+  const at = state.level * payload.count + state.input;
   const row = (name, unit, value) => {
-    const key = name === "Decision set" ? "size" : name.toLowerCase();
-    const head = h("th", { scope: "row", title: TERMS[key]?.join(" ") }, name, unit && h("small", null, ` ${unit}`));
+    const head = h("th", { scope: "row", title: TERMS[name.toLowerCase()]?.join(" ") }, name, unit && h("small", null, ` ${unit}`));
     return h("tr", null, head, payload.models.map((model) => h("td", { class: "numeric" }, value(model))));
   };
-  const value = (key) => (model) => decimal(valueOf(payload, model, state.rule, key, first, state.input));
-  const yes = (key) => (model) => (model[key] ? (model[key][at] ? "yes" : "no") : "–");
-  const rows = [
-    row("Epistemic", "nats", value("epistemic")),
-    row("Aleatoric", "nats", value("aleatoric")),
-    row("Total", "nats", (model) => {
-      const capped = isCapped(payload, model, first, state.input);
-      return [value("total")(model), capped && h("small", { "data-testid": "at-cap" }, " at the cap")];
-    }),
-    row("Decision set", "classes", (model) => String(model.size[state.rule][at])),
-  ];
   const some = (key) => payload.models.some((model) => model[key]);
-  if (some("covered")) rows.push(row("Truth inside the intervals", "", yes("covered")));
-  if (some("hit")) rows.push(row("Label E-admissible", "", yes("hit")));
+  const rows = ["Epistemic", "Aleatoric", "Total"].map((name) => row(name, "nats", (model) => decimal(model[name.toLowerCase()][at])));
+  if (some("covered")) rows.push(row("Truth inside the ranges", "", ({ covered }) => (covered ? (covered[at] ? "yes" : "no") : "–")));
   return modelTable(payload, "Number", rows);
 }
 
