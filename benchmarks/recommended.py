@@ -279,26 +279,38 @@ def in_new_process(code: str) -> float:
 
 
 def beside() -> Iterator[dict[str, Any]]:
-    """Endpoints of class shifts at six levels, by decal and by what others publish."""
-    for n, K in ((5000, 10), (2000, 100)):
+    """Seconds of endpoints and boxes of class shifts by decal and by what others publish."""
+    for n, K in ((5000, 10), (1000, 1000)):
         logits, labels = make_data(n, K)
-        z = logits.astype(np.float64)
-        works: dict[str, Work] = {
+        z, new = logits.astype(np.float64), logits[:100].astype(np.float64)
+        model = decal.Decalibrator(0.8).fit(z, labels)
+        endpoints: dict[str, Work] = {
             "decal": lambda z=z, y=labels: decal.Decalibrator().fit(z, y).shifts(SIX)
         }
+        boxes: dict[str, Work] = {"decal": lambda m=model, z=new: m.predict(z)}
         if find_spec("probly") is not None:
-            from beside_probly import their_endpoints
+            import torch
 
-            works["probly"] = lambda z=z, y=labels: [their_endpoints(z, y, a) for a in SIX]
-        if find_spec("decal_lab") is not None and K == 10:
+            from beside_probly import their_endpoints, their_model
+
+            shifts = model.shifts()
+            theirs = their_model(np.stack([shifts.lower, shifts.upper]))
+            parts = torch.from_numpy(new).split(max(2, 500_000 // K**2))  # the fastest tried
+            endpoints["probly"] = lambda z=z, y=labels: [their_endpoints(z, y, a) for a in SIX]
+            boxes["probly"] = lambda t=theirs, p=parts: [t.represent(part) for part in p]
+        if find_spec("decal_lab") is not None and K == 10:  # it would take hours for more
             from decal_lab.experiments.harness import published_solver
 
-            works["published"] = lambda z=z, y=labels: published_solver.endpoints(
+            endpoints["published"] = lambda z=z, y=labels: published_solver.endpoints(
                 published_solver.Ratio(z, y), SIX
             )
-        works["decal"]()
-        took = {name: float(timed([work], 2.0).min()) for name, work in works.items()}
-        yield {"name": f"endpoints of class shifts, six levels, {n:,} × {K}"} | took
+        for name, works in (
+            (f"endpoints of class shifts, six levels, {n:,} × {K:,}", endpoints),
+            (f"boxes of class shifts, 100 × {K:,}", boxes),
+        ):
+            works["decal"]()
+            took = {who: float(timed([work], 2.0).min()) for who, work in works.items()}
+            yield {"name": name} | took
 
 
 def scaling() -> Iterator[dict[str, Any]]:
