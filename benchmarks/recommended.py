@@ -1,11 +1,15 @@
 """What people should use, in passes: times one scipy.special.softmax of the same float32 logits.
 
-    python benchmarks/recommended.py [--data FOLDER] [--only TEXT] [--repeats 5]
+    python benchmarks/recommended.py [--data FOLDER] [--only TEXT] [--out docs/_static/speed]
 
-Both sides run in turns in one process. Ratios are those of the medians, and of the least times,
-which suffer less from other load; then the least milliseconds, and the ratio without Numba. A row
-of the table is a function that yields names, logits and works; the folder holds
-efficientnet_lite0_imagenet_sample.npz.
+Both sides run in turns in one process, for some seconds a row. Passes are the ratio of the least
+times, which suffer least from other load; where users count in time, so does the row. `limit` is
+how far a prediction is from what memory allows: the time of reading the logits and writing two
+bounds, over its own. `memory` is the most that was held at once beyond what was there before and
+what is returned, in MB. `--out` writes STEM.json, from which `docs/speed_figure.py` draws the
+curves of time over rows and classes, and STEM.md, the tables. The folder holds
+efficientnet_lite0_imagenet_sample.npz. What PyTorch, probly 0.9.1 (Python 3.12 and later) or the
+laboratory are needed for is left out without them.
 """
 
 from __future__ import annotations
@@ -15,14 +19,19 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # BLAS that waits busily disturbs its neighbours
 
 import argparse
+import json
 import platform
 import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +41,36 @@ import decal
 from core import load_numba, make_data, numpy_only
 
 Logits = NDArray[np.float32]
-Work = Callable[[], object]
-Row = tuple[str, Logits, Work]
+Labels = NDArray[np.intp]
+Work = Callable[[], Any]
 
+SECONDS = 4.0
+"""For the repetitions of a row, but for the first."""
+
+MOST_REPEATS = 30
+SIX = (0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
 REFERENCES = ("best", "halfway", "auto", "consensus")
+TEMPERATURE = ("class", "temperature")
 IMAGENET = "efficientnet_lite0_imagenet_sample.npz"
+BLOCK = 1 << 16
 IMPORT = "import time, numpy; t = time.perf_counter(); import decal; s = time.perf_counter() - t"
 FIRST = """; z = numpy.random.default_rng(0).normal(size=(100_000, 10)).astype("f4")
 d = decal.Decalibrator(0.99, directions=("local",)).fit(z[:500], z[:500].argmax(axis=1))
 t = time.perf_counter(); d.predict(z); s = time.perf_counter() - t"""
 
 
-def imagenet_like(n: int = 20_000, K: int = 1000) -> tuple[Logits, NDArray[np.intp]]:
+class Row(NamedTuple):
+    """A line of the table."""
+
+    name: str
+    reach: str  # what the work may take: passes, µs or ms
+    work: Work
+    logits: Logits
+    pass_over: Work | None = None  # what a pass is; by default, one of SciPy's
+    predicts: bool = False
+
+
+def imagenet_like(n: int = 20_000, K: int = 1000) -> tuple[Logits, Labels]:
     """Classes in 50 groups of likeness, of unequal frequencies; three of four rows are right."""
     rng = np.random.default_rng(0)
     groups = rng.normal(size=(50, 64))[rng.integers(0, 50, K)]
@@ -55,127 +82,325 @@ def imagenet_like(n: int = 20_000, K: int = 1000) -> tuple[Logits, NDArray[np.in
     return (1.2 * z + 0.4 * rng.normal(size=K)).astype(np.float32), labels
 
 
-def fits(name: str, logits: Logits, labels: NDArray[np.intp]) -> Iterator[Row]:
+def imagenet(folder: Path) -> tuple[Logits, Labels]:
+    """A thousand images, one of each class."""
+    with np.load(folder / IMAGENET) as data:
+        return data["logits"], data["labels"].astype(np.intp)
+
+
+def fitted(
+    logits: Logits, labels: Labels, *directions: str, alpha: float = 0.99
+) -> decal.Decalibrator:
+    return decal.Decalibrator(alpha, directions=directions).fit(logits, labels)
+
+
+# The rows of the table
+
+
+def fits(name: str, reach: str, logits: Logits, labels: Labels) -> Iterator[Row]:
     """Of local sets, whose references have a scale; that to the model itself for comparison."""
     for reference in ("model", *REFERENCES):
         model = decal.Decalibrator(0.99, directions=("local",), reference=reference)
-        yield f"fit {reference}, {name}", logits, lambda m=model: m.fit(logits, labels)
+        wanted = reach if reference != "model" else ""
+        yield Row(f"fit {reference}, {name}", wanted, lambda m=model: m.fit(logits, labels), logits)
 
 
-def fit_few_classes(_: Path | None) -> Iterator[Row]:
-    """At most 9 passes."""
+def all_fits(folder: Path | None) -> Iterator[Row]:
+    """References; also of few rows, as a wish for a miss rate fits several times."""
+    yield from fits("300 × 10", "", *make_data(300, 10))
     for n in (10_000, 200_000):
-        yield from fits(f"{n:,} × 10", *make_data(n, 10))
-
-
-def fit_many_classes(_: Path | None) -> Iterator[Row]:
-    """At most 30 passes."""
-    yield from fits("20,000 × 1,000, ImageNet-like", *imagenet_like())
-
-
-def fit_one_row_per_class(folder: Path | None) -> Iterator[Row]:
-    """At most 250 passes."""
+        yield from fits(f"{n:,} × 10", "9", *make_data(n, 10))
     if folder is not None:
-        with np.load(folder / IMAGENET) as data:
-            logits, labels = data["logits"], data["labels"].astype(np.intp)
-        yield from fits("ImageNet sample, 1,000 × 1,000", logits, labels)
-
-
-def fit_few_rows(_: Path | None) -> Iterator[Row]:
-    """As a wish for a miss rate does several times, without loading Numba."""
-    yield from fits("300 × 10", *make_data(300, 10))
-
-
-def local_sets(_: Path | None) -> Iterator[Row]:
-    """At most 2.5 passes."""
-    for n, K in ((20_000, 1000), (1_000_000, 5), (200_000, 10)):
-        logits, labels = make_data(n + 1000, K)
-        model = decal.Decalibrator(0.99, directions=("local",)).fit(logits[n:], labels[n:])
-        z = logits[:n]
-        yield f"predict local, {n:,} × {K:,}", z, lambda m=model, z=z: m.predict(z)
+        yield from fits("ImageNet sample, 1,000 × 1,000", "250", *imagenet(folder))
+    yield from fits("20,000 × 1,000, ImageNet-like", "30", *imagenet_like())
 
 
 def one_row(_: Path | None) -> Iterator[Row]:
-    """At most 30 and 40 µs for 10 classes, 80 and 150 µs for 1,000."""
-    for K in (10, 1000):
+    """A request to a server."""
+    for K, reaches in ((10, ("30 µs", "40 µs", "40 µs")), (1000, ("80 µs", "250 µs", "150 µs"))):
         logits, labels = make_data(1000, K)
-        for name in ("class", "local"):
-            model = decal.Decalibrator(0.9, directions=(name,)).fit(logits, labels)
-            z = logits[:1]
-            yield f"one row, {name}, {K:,} classes", z, lambda m=model, z=z: m.predict(z)
+        z = logits[:1]
+        for names, reach in zip((("class",), TEMPERATURE, ("local",)), reaches, strict=True):
+            model = fitted(logits, labels, *names)
+            name = f"one row, {' + '.join(names)}, {K:,} classes"
+            yield Row(name, reach, lambda m=model, z=z: m.predict(z), z)
+
+
+def predictions(folder: Path | None) -> Iterator[Row]:
+    """Many rows at once."""
+    for n, K in ((20_000, 1000), (200_000, 10), (1_000_000, 5)):
+        logits, labels = make_data(n + 1000, K)
+        z = logits[:n]
+        temperature = {1000: "9", 10: "5"}.get(K)
+        for names, reach in (("class",), ""), (("local",), "2.5"), (TEMPERATURE, temperature):
+            if reach is not None:
+                model = fitted(logits[n:], labels[n:], *names)
+                name = f"predict {' + '.join(names)}, {n:,} × {K:,}"
+                yield Row(name, reach, lambda m=model, z=z: m.predict(z), z, predicts=True)
+    if folder is not None:
+        z, labels = imagenet(folder)
+        model = fitted(z, labels, *TEMPERATURE)
+        name = f"predict {' + '.join(TEMPERATURE)}, ImageNet sample, 1,000 × 1,000"
+        yield Row(name, "14", lambda: model.predict(z), z, predicts=True)
 
 
 def choices(_: Path | None) -> Iterator[Row]:
-    """At most 35 and 10 passes."""
-    for K in (10, 1000):
+    """A wish for a miss rate."""
+    for K, reach in ((10, "35"), (1000, "10")):
         logits, labels = make_data(10_500, K)
-        model = decal.Decalibrator(0.9, directions=("local",)).fit(logits[:500], labels[:500])
-        rows = logits[500:], labels[500:]
-        yield (
-            f"choose(miss=0.1), local, 10,000 × {K:,}",
-            rows[0],
-            lambda m=model, r=rows: decal.choose(m, *r, miss=0.1),
-        )
+        model = fitted(logits[:500], labels[:500], "local", alpha=0.9)
+        z, y = logits[500:], labels[500:]
+        name = f"choose(miss=0.1), local, 10,000 × {K:,}"
+        yield Row(name, reach, lambda m=model, z=z, y=y: decal.choose(m, z, y, miss=0.1), z)
 
 
-ROWS: list[Callable[[Path | None], Iterator[Row]]] = [
-    fit_few_rows,
-    fit_few_classes,
-    fit_one_row_per_class,
-    fit_many_classes,
-    one_row,
-    local_sets,
-    choices,
-]
+def entropies(_: Path | None) -> Iterator[Row]:
+    """Both bounds of 10,000 boxes, which keep nothing of what was asked before."""
+    for K, reach in ((10, "8 ms"), (1000, "")):
+        logits, labels = make_data(11_000, K)
+        z = logits[:10_000]
+        for name in ("class", "local"):
+            sets = fitted(logits[10_000:], labels[10_000:], name, alpha=0.9).predict(z)
+            yield Row(
+                f"entropy bounds, {name}, 10,000 × {K:,}",
+                reach,
+                lambda c=sets: c[:].entropy(),
+                z,
+            )
+
+
+def torch_head(_: Path | None) -> Iterator[Row]:
+    """Passes are torch.softmax here, on one core."""
+    if find_spec("torch") is None:
+        return
+    import torch
+
+    from decal.torch import CredalHead
+
+    torch.set_num_threads(1)
+    for n, K, reach in ((1, 10, "300 µs"), (32, 50_000, "3")):
+        rng = np.random.default_rng(0)
+        logits = 3 * rng.standard_normal((n + 500, K), dtype=np.float32)
+        labels = rng.integers(K, size=500)
+        x = torch.from_numpy(logits[:n])
+        for names in (("class",), TEMPERATURE, ("local",)):
+            head = CredalHead(fitted(logits[n:], labels, *names))
+
+            def work(head: Any = head, x: Any = x) -> object:
+                with torch.inference_mode():
+                    return head(x)
+
+            name = f"torch head, {' + '.join(names)}, {n:,} × {K:,}"
+            yield Row(name, reach, work, logits[:n], lambda x=x: torch.softmax(x, -1))
+
+
+ROWS = (one_row, predictions, torch_head, entropies, choices, all_fits)
+
+
+# Measurements
+
+
+def timed(works: list[Work], seconds: float = SECONDS) -> NDArray[np.float64]:
+    """(repeats, works) seconds, in turns: all meet the same other load on the machine."""
+    took: list[list[float]] = []
+    end = time.perf_counter() + seconds
+    while not took or (len(took) < MOST_REPEATS and time.perf_counter() < end):
+        took.append([])
+        for work in works:
+            start = time.perf_counter()
+            work()
+            took[-1].append(time.perf_counter() - start)
+    return np.array(took)
+
+
+def repeated(work: Work, logits: Logits) -> Work:
+    """Work on few numbers a hundred times, as the clock is not that fine."""
+    return work if logits.size > 5000 else lambda: [work() for _ in range(100)]
+
+
+def reading_and_writing(z: Logits) -> Work:
+    """Read the logits once, write two bounds: what every prediction has to do at least."""
+    bounds = np.empty((2, *z.shape))
+    step = max(1, BLOCK // z.shape[1])
+    starts = range(0, len(z), step)
+
+    def copy(start: int) -> None:
+        for bound in bounds:
+            bound[start : start + step] = z[start : start + step]
+
+    def work() -> None:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(copy, starts))
+
+    return work
+
+
+def extra_megabytes(work: Work) -> float:
+    """The most that NumPy held at once, but for what `work` returns."""
+    tracemalloc.start()
+    found = work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    arrays = [vars(found).get(name) for name in ("lower", "upper", "point")]
+    return (peak - sum(a.nbytes for a in arrays if a is not None)) / 2**20
+
+
+def measured(row: Row, fast: bool) -> dict[str, Any]:
+    """Passes, time, distance from the limit, and memory of one row."""
+    row.work()  # compiles
+    base = row.pass_over or (lambda: softmax(row.logits, axis=1))
+    works = [base, row.work]
+    works += [reading_and_writing(row.logits)] * row.predicts
+    times = 100 if repeated(base, row.logits) is not base else 1
+    least = timed([repeated(work, row.logits) for work in works]).min(axis=0) / times
+    found = {"name": row.name, "reach": row.reach, "passes": least[1] / least[0], "s": least[1]}
+    if row.predicts:
+        found["limit"] = least[2] / least[1]
+        found["memory"] = extra_megabytes(row.work)
+        found["logits"] = row.logits.nbytes / 2**20
+    if fast and row.pass_over is None:
+        plain = timed([repeated(numpy_only(row.work), row.logits)], SECONDS / 4).min() / times
+        found["plain"] = plain / least[0]
+    return found
 
 
 def in_new_process(code: str) -> float:
-    """Seconds s that code in a new process takes, without any kernels kept on disk."""
+    """Seconds s that code in a new process takes: with bytecode, without kernels kept on disk."""
     with tempfile.TemporaryDirectory() as folder:
-        found = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", code + "; print(s)"],
-            env=os.environ | {"NUMBA_CACHE_DIR": folder},
-            capture_output=True,
-            check=True,
-        )
+        kept = {"NUMBA_CACHE_DIR": f"{folder}/kernels", "PYTHONPYCACHEPREFIX": f"{folder}/code"}
+        environment = os.environ | kept
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        command = [sys.executable, "-W", "ignore", "-c"]
+        for program in (IMPORT, code + "; print(s)"):  # the first writes the bytecode
+            found = subprocess.run(
+                [*command, program], env=environment, capture_output=True, check=True
+            )
     return float(found.stdout)
 
 
-def timed(works: list[Work], repeats: int) -> NDArray[np.float64]:
-    """(repeats, works) seconds, in turns: all meet the same other load on the machine."""
-    took = np.empty((repeats, len(works)))
-    for i in range(repeats):
-        for j, work in enumerate(works):
-            start = time.perf_counter()
+def beside() -> Iterator[dict[str, Any]]:
+    """Seconds of endpoints and boxes of class shifts by decal and by what others publish."""
+    for n, K in ((5000, 10), (1000, 1000)):
+        logits, labels = make_data(n, K)
+        z, new = logits.astype(np.float64), logits[:100].astype(np.float64)
+        model = decal.Decalibrator(0.8).fit(z, labels)
+        endpoints: dict[str, Work] = {
+            "decal": lambda z=z, y=labels: decal.Decalibrator().fit(z, y).shifts(SIX)
+        }
+        boxes: dict[str, Work] = {"decal": lambda m=model, z=new: m.predict(z)}
+        if find_spec("probly") is not None:
+            import torch
+
+            from beside_probly import their_endpoints, their_model
+
+            shifts = model.shifts()
+            theirs = their_model(np.stack([shifts.lower, shifts.upper]))
+            parts = torch.from_numpy(new).split(max(2, 500_000 // K**2))  # the fastest tried
+            endpoints["probly"] = lambda z=z, y=labels: [their_endpoints(z, y, a) for a in SIX]
+            boxes["probly"] = lambda t=theirs, p=parts: [t.represent(part) for part in p]
+        if find_spec("decal_lab") is not None and K == 10:  # it would take hours for more
+            from decal_lab.experiments.harness import published_solver
+
+            endpoints["published"] = lambda z=z, y=labels: published_solver.endpoints(
+                published_solver.Ratio(z, y), SIX
+            )
+        for name, works in (
+            (f"endpoints of class shifts, six levels, {n:,} × {K:,}", endpoints),
+            (f"boxes of class shifts, 100 × {K:,}", boxes),
+        ):
+            works["decal"]()
+            took = {who: float(timed([work], 2.0).min()) for who, work in works.items()}
+            yield {"name": name} | took
+
+
+def scaling() -> Iterator[dict[str, Any]]:
+    """Seconds over rows at 10 classes, and over classes at 1,000 rows."""
+    sizes = [("rows", 10**p, 10) for p in range(2, 7)]
+    sizes += [("classes", 1000, 10**p) for p in range(1, 5)]
+    for over, n, K in sizes:
+        logits, labels = make_data(n + 500, K)
+        z = logits[:n]
+        works: dict[str, Work] = {"softmax": lambda z=z: softmax(z, axis=1)}
+        for names in (("class",), ("local",), TEMPERATURE):
+            model = fitted(logits[n:], labels[n:], *names)
+            works[f"predict, {' + '.join(names)}"] = lambda m=model, z=z: m.predict(z)
+        if K <= 1000:
+            best = decal.Decalibrator(0.99, directions=("local",), reference="best")
+            works["fit, local, best"] = lambda m=best, z=z, y=labels[:n]: m.fit(z, y)
+        for work in works.values():
             work()
-            took[i, j] = time.perf_counter() - start
-    return took
+        least = timed(list(works.values()), SECONDS / 2).min(axis=0)
+        for name, s in zip(works, least, strict=True):
+            yield {"over": over, "n": n, "K": K, "work": name, "s": float(s)}
+
+
+# What is printed and written
+
+HEAD = "| work | reach | it takes | without Numba | limit | memory, MB (logits) |"
+BESIDE = "| the same work | decal | probly 0.9.1 | published code |"
+
+
+def duration(s: float) -> str:
+    """In a unit that suits."""
+    unit, scale = next((u, k) for u, k in (("s", 1), ("ms", 1e3), ("µs", 1e6)) if s * k >= 1)
+    return f"{s * scale:.3g} {unit}"
+
+
+def line(row: dict[str, Any]) -> str:
+    """One of the table, in Markdown."""
+    in_time = row["reach"].endswith("s")
+    takes = f"{row['passes']:.1f} passes, {duration(row['s'])}"
+    cells = [row["name"], row["reach"] + (" passes" if row["reach"] and not in_time else ""), takes]
+    cells.append(f"{row['plain']:.1f} passes" if "plain" in row else "")
+    cells.append(f"{100 * row['limit']:.0f} %" if "limit" in row else "")
+    cells.append(f"{row['memory']:.0f} ({row['logits']:.0f})" if "memory" in row else "")
+    return f"| {' | '.join(cells)} |"
+
+
+def beside_line(row: dict[str, Any]) -> str:
+    others = [row.get(name) for name in ("probly", "published")]
+    times = [f"{s / row['decal']:,.0f} times" if s else "not run" for s in others]
+    return f"| {row['name']} | {duration(row['decal'])} | {' | '.join(times)} |"
 
 
 def main() -> None:
-    """Print all rows."""
+    """Print all rows, and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
-    parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="rows whose name has this text, and no curves")
+    parser.add_argument("--out", type=Path, metavar="STEM", help="write STEM.json and STEM.md")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(f"decal {decal.__version__}, NumPy {np.__version__}, Python {platform.python_version()}")
-    print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"import decal {min(in_new_process(IMPORT) for _ in range(5)):.2f} s after NumPy")
-    print(f"first local sets, nothing compiled yet, {in_new_process(IMPORT + FIRST):.1f} s")
+    folder = options.data and Path(options.data)
+    versions = f"decal {decal.__version__}, NumPy {np.__version__}, {platform.python_version()}"
+    found: dict[str, Any] = {
+        "machine": f"{versions}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
+        "import": min(in_new_process(IMPORT) for _ in range(3)),
+        "first": in_new_process(IMPORT + FIRST),
+    }
+    start = (
+        f"`import decal` takes {duration(found['import'])} after NumPy (reach: 100 ms); the first "
+        f"local sets of 100,000 × 10, with nothing compiled yet, {duration(found['first'])} "
+        "(reach: 2 s)."
+    )
+    lines = [found["machine"], "", start, "", HEAD, "|---|---:|---:|---:|---:|---:|"]
+    print("\n".join(lines))
     fast = load_numba()
+    found["rows"] = []
     for rows in ROWS:
-        for name, logits, work in rows(options.data and Path(options.data)):
-            if options.only not in name:
-                continue
-            work()  # compiles
-            works = [lambda z=logits: softmax(z, axis=1), work, *[numpy_only(work)] * fast]
-            took = timed(works, options.repeats)
-            median, least = np.median(took, axis=0), took.min(axis=0)
-            passes = f"{median[1] / median[0]:7.1f}, {least[1] / least[0]:6.1f} passes"
-            plain = f"{least[2] / least[0]:8.1f} without Numba" if fast else ""
-            print(f"{name:50} {passes} {1e3 * least[1]:9.2f} ms {plain}", flush=True)
+        for row in rows(folder):
+            if options.only in row.name:
+                found["rows"].append(measured(row, fast))
+                lines.append(line(found["rows"][-1]))
+                print(lines[-1], flush=True)
+    if not options.only:
+        found["beside"] = list(beside())
+        lines += ["", BESIDE, "|---|---:|---:|---:|", *map(beside_line, found["beside"])]
+        print("\n".join(lines[-2 - len(found["beside"]) :]), flush=True)
+        found["scaling"] = list(scaling())
+    if options.out:
+        options.out.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        options.out.with_suffix(".md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

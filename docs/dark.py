@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 STATIC = Path(__file__).parent / "_static"
-DRAWN_ON_WHITE = ("scale*.svg",)  # benchmarks/scale.py
+DRAWN_ON_WHITE = (
+    "scale*.svg",  # benchmarks/scale.py
+    "speed_scaling*.svg",  # docs/speed_figure.py
+)
 TEXT = "#e3e4e6"
 COUNTERPARTS = {
     "#ffffff": "#131416",  # the background of the theme's dark pages

@@ -53,6 +53,18 @@ def test_lower_entropy_is_the_least_entropy_of_a_vertex(K):
     np.testing.assert_allclose(found.value, oracle.lower_entropy(lower, upper), atol=ATOL)
 
 
+@pytest.mark.parametrize(("leaders", "wider"), [(1, 3), (2, 4), (3, 4)])
+def test_what_is_done_for_many_classes_is_right_for_few_too(leaders, wider, monkeypatch):
+    monkeypatch.setattr(entropy, "LEADERS", leaders)
+    monkeypatch.setattr(entropy, "WIDER", wider)
+    lower, upper = boxes_of_every_kind(6, 1500)
+    found = lower_entropy(lower, upper)
+    assert found.exact.all()
+    np.testing.assert_allclose(found.value, oracle.lower_entropy(lower, upper), atol=ATOL)
+    highest = oracle.upper_entropy(lower, upper)
+    np.testing.assert_allclose(upper_entropy(lower, upper), highest, atol=ATOL)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("K", [7, 8])
 def test_lower_entropy_is_the_least_entropy_of_a_vertex_for_more_classes(K):

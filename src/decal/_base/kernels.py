@@ -377,28 +377,3 @@ def climb(d: Any, weights: Any, count: Any, scales: Any, saturated: float, least
         rungs = max(rungs, r)
     values = logs[:rungs] + np.log(products[:rungs]) + np.cumsum(finished[:rungs])
     return values, slopes[:rungs].copy()
-
-
-@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _moments_of_row(d: Any, s: float) -> Any:
-    a, b, c, f = 0.0, 0.0, 0.0, 0.0
-    for k in range(len(d)):
-        x = d[k]
-        e = exp(s * x) if s * x >= LOWEST_EXPONENT else 0.0
-        a += e
-        e *= x
-        b += e
-        e *= x
-        c += e
-        f += e * x
-    return a, b, c, f
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def moments(d: Any, row: Any, s: Any, found: Any) -> None:
-    """Sums of d^p exp(s d), p = 0 to 3, over the given rows of d (n, K), into found (m, 4).
-
-    See `_peaks.Nodes`.
-    """
-    for i in range(len(row)):
-        found[i] = _moments_of_row(d[row[i]], s[i])

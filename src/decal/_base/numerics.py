@@ -76,6 +76,12 @@ def for_each_block(
             pass
 
 
+def row_sums(a: Array) -> Array:
+    """(n,) sums of the rows of a (n, K): `a.sum(axis=1)`, which is slow for few columns."""
+    sums: Array = np.einsum("ij->i", a) if a.shape[1] <= 64 else a.sum(axis=1)
+    return sums
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A view of an array through which nobody can change its numbers."""
     array = array.view()

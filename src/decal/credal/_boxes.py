@@ -11,7 +11,7 @@ import numpy as np
 
 from decal._base.data_frames import order_of, require_same_order
 from decal._base.errors import AnswerWarning, InputError
-from decal._base.numerics import Array, Indices, Mask
+from decal._base.numerics import Array, Indices, Mask, row_sums
 from decal._base.row_checks import check_class_names
 from decal._base.set_checks import check_bounds, read_frames
 from decal._base.settings import check_tolerance
@@ -79,9 +79,11 @@ class IntervalCredalSet(CredalSet):
     def is_empty(self) -> Mask:
         """(n,) True where no distribution satisfies the bounds."""
         slack = FEASIBILITY_TOLERANCE * self.shape[1]
-        empty: Mask = np.any(self.lower > self.upper, axis=1)
-        empty |= self.lower.sum(axis=1) > 1 + slack
-        empty |= self.upper.sum(axis=1) < 1 - slack
+        empty: Mask = row_sums(self.lower) > 1 + slack
+        empty |= row_sums(self.upper) < 1 - slack
+        crossed = self.lower > self.upper
+        if crossed.any():
+            empty |= crossed.any(axis=1)
         empty.flags.writeable = False
         return empty
 
@@ -236,8 +238,8 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
 def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:
     """The bounds (n, K) that members of non-empty boxes attain: within the given ones."""
     # Round-off in the sums must not take from a box what it does not have...
-    room_up = np.maximum(1 - lower.sum(axis=1, keepdims=True), 0.0)
-    room_down = np.maximum(upper.sum(axis=1, keepdims=True) - 1, 0.0)
+    room_up = np.maximum(1 - row_sums(lower), 0.0)[:, None]
+    room_down = np.maximum(row_sums(upper) - 1, 0.0)[:, None]
     low, high = np.maximum(lower, upper - room_down), np.minimum(upper, lower + room_up)
     # ...nor let endpoints that coincide cross.
     return np.minimum(low, high), high

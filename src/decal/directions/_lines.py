@@ -31,9 +31,6 @@ Move = Callable[[Array], Array]  # logits (n, K) to what one unit of a parameter
 Ray = Callable[[Array], tuple[Array, Array]]
 """Logits (n, K) to those at a parameter of 0, and to what one unit of it adds to them."""
 
-Peaks = Callable[[Array, NDArray[np.intp], NDArray[np.intp]], Array]
-"""Logits (n, K), rows (m,) and classes (m,) to the largest probabilities (m,) of these."""
-
 
 class Line(Direction):
     """A direction of your own: z becomes z + theta * move(z), for a parameter theta around 0.
@@ -163,24 +160,20 @@ def widen_along(
     ray: Ray,
     first: float,
     last: float,
-    columns: NDArray[np.intp] | None = None,
-    peaks: Peaks | None = None,
 ) -> None:
     """Widen bounds (n, K), in place, to the range of probabilities while theta is in [first, last].
 
-    Classes outside `columns`, and those with a logit of -inf, have probability 0. O(K) per row and
-    endpoint, and per class that may peak between them, unless `peaks` knows better.
+    Classes with a logit of -inf have probability 0. O(K) per row and endpoint, and per class that
+    may peak between them.
     """
-    every = columns is None or len(columns) == logits.shape[1]
-    pick = slice(None) if every else columns
 
     def block(rows: slice) -> None:
-        z = logits[rows].astype(np.float64)[:, pick]
+        z = logits[rows].astype(np.float64)
         masked = np.isneginf(z)
         start, D = ray(z)
         if masked.any():
             start, D = np.where(masked, -np.inf, start), np.where(masked, 0.0, D)
-        floor, ceiling = low[rows][:, pick], high[rows][:, pick]
+        floor, ceiling = low[rows], high[rows]
         lines = []
         for theta in (first, last):
             log_p, expected = _at(start, D, theta)
@@ -198,14 +191,10 @@ def widen_along(
             height = rise_at + rise * crossing
             worth = height > np.log(ceiling) + WORTHWHILE
         row, j = np.nonzero((rise > 0) & (fall < 0) & worth)
-        if peaks is not None and row.size:
-            ceiling[row, j] = np.maximum(ceiling[row, j], peaks(z, row, j))
-        else:
-            for part in row_blocks(len(row), z.shape[1], 1 << 18):
-                r, k = row[part], j[part]
-                peak = _peak(start[r], D[r], k, crossing[r, k], first, last)
-                ceiling[r, k] = np.maximum(ceiling[r, k], peak)
-        low[rows, pick], high[rows, pick] = floor, ceiling
+        for part in row_blocks(len(row), z.shape[1], 1 << 18):
+            r, k = row[part], j[part]
+            peak = _peak(start[r], D[r], k, crossing[r, k], first, last)
+            ceiling[r, k] = np.maximum(ceiling[r, k], peak)
 
     for_each_block(block, *logits.shape)
 

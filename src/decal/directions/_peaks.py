@@ -2,33 +2,31 @@
 
 With d = z - max z and A(s) = log sum_k exp(s d_k), a class's log-probability at scale s is
 s d_j - A(s): its largest value is the Legendre transform of A at d_j, reached where A'(s) = d_j. A
-is one function for all classes of a row. So it is tabulated once, as finely as its interpolation
-needs to be exact, and every class reads its peak from the table: O(K) for each of some fifty nodes,
-instead of O(K) for each class.
+is one function for all classes of a row. So, unless few of them ask, it is tabulated once, finely
+enough for its interpolation to be exact, and every class reads its peak from the table: O(K) for
+each of some eighty nodes, instead of O(K) for each class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import Self
-
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, compiled, for_each_block, row_blocks
-from decal.directions._lines import widen_along
+from decal._base.numerics import Array, Logits, Mask, compiled, for_each_block, row_blocks
+from decal.directions._lines import WORTHWHILE
 
-SMALLEST_NODE = 2.0**-7  # of the largest |d|: the lowest node; below, A is its Taylor polynomial
-BEYOND_ALL_NODES = 2.0**20  # times deeper than any other stand masked logits: no node sees them
-WIDEST = 1.0  # intervals of log s that are wider are halved: one point does not tell their error
-NARROWEST = 1e-6  # intervals this narrow are not halved any more: what they miss is round-off
+STEP, MOST_NODES = 0.09, 128  # between nodes, in log(1 + s), if that takes no more of them
+FEW_PEAKS = 8  # of a row: these are sought one by one
+WIDEST = 1.0  # one point in the middle does not tell the error of wider intervals
 
 MIDDLE_TOLERANCE = 1e-8
 """Nats by which interpolation may miss A, and its slope, in the middle of an interval; in each of
 its halves, which are used, it misses 2^8 times less."""
 
-MOST_HALVINGS, NEWTON_STEPS = 60, 4
+SMALLEST_STEP = 1e-300
+NEAR, NEARLY_EVEN = 1e-9, 1e-3  # nats from a peak, and skewness up to it, that a series bridges
+MOST_STEPS, NEWTON_STEPS = 80, 3
+BLOCK = 1 << 14  # exponentials at once: more take longer to get memory for
 WORTH_COMPILING = 8  # times the usual size: these loops take some seconds to compile, once
 COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
 
@@ -46,58 +44,20 @@ _HERMITE = np.linalg.inv(
 _IN_THE_MIDDLE = np.stack([0.5 ** np.arange(8), np.arange(8) * 0.5 ** np.arange(-1.0, 7)], axis=1)
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """A and its first three derivatives in u = log s, (m, 4), at points u (m,) of some rows."""
-
-    u: Array
-    derivatives: Array
-
-    @classmethod
-    def at(cls, d: Array, row: NDArray[np.intp], u: Array) -> Self:
-        """Those of rows of d (n, K), whose largest entry is 0, at u (m,)."""
-        s, moments = np.exp(u), np.empty((len(u), 4))
-        kernels = compiled(len(u) * d.shape[1])
-        if kernels is not None:
-            kernels.moments(d, row, s, moments)
-        else:
-            for part in row_blocks(len(u), d.shape[1], 1 << 17):
-                x = d[row[part]]
-                e = np.exp(s[part, None] * x)
-                for power in range(4):
-                    moments[part, power] = e.sum(axis=1)
-                    e *= x
-        total = moments[:, 0]
-        mean, second, third = (moments[:, 1:] / total[:, None]).T
-        first = s * mean
-        curved = s**2 * (second - mean**2)
-        skewed = s**3 * (third - 3 * mean * second + 2 * mean**3)
-        derivatives = [np.log(total), first, first + curved, first + 3 * curved + skewed]
-        return cls(u, np.stack(derivatives, axis=1))
-
-    def __getitem__(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Nodes:
-        return Nodes(self.u[which], self.derivatives[which])
-
-    @property
-    def mean(self) -> Array:
-        """(m,) A'(s), the expectation of d."""
-        mean: Array = self.derivatives[:, 1] * np.exp(-self.u)
-        return mean
-
-
-def joined(some: Nodes, more: Nodes) -> Nodes:
-    """Those of both, one after the other."""
-    return Nodes(np.append(some.u, more.u), np.concatenate([some.derivatives, more.derivatives]))
-
-
 def widen_by_scale(
     low: Array, high: Array, logits: Logits, first: float, last: float, columns: NDArray[np.intp]
 ) -> None:
     """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
     n, K = logits.shape
-    peaks = partial(scale_peaks, first=first, last=last)
+    pick = slice(None) if len(columns) == K else columns
+
+    def widen(rows: slice | NDArray[np.intp]) -> None:
+        floor, ceiling = low[rows][:, pick], high[rows][:, pick]
+        _widen(floor, ceiling, logits[rows][:, pick].astype(np.float64), first, last)
+        low[rows, pick], high[rows, pick] = floor, ceiling
+
     if compiled(n * K // WORTH_COMPILING) is None:
-        widen_along(low, high, logits, _from_a_scale_of_zero, first, last, columns, peaks)
+        for_each_block(widen, n, K)
         return
     from decal._base import scale_kernels
 
@@ -108,17 +68,40 @@ def widen_by_scale(
         z = np.ascontiguousarray(logits[rows])
         left = boxes(z, columns, float(first), float(last), low, high, rows.start)
         if left.size:
-            floor, ceiling = low[left], high[left]
-            ray = _from_a_scale_of_zero
-            widen_along(floor, ceiling, logits[left], ray, first, last, columns, peaks)
-            low[left], high[left] = floor, ceiling
+            widen(left)
 
     for_each_block(block, n, K, COMPILED_BLOCK)
 
 
-def _from_a_scale_of_zero(z: Array) -> tuple[Array, Array]:
-    """The logits s z, but for a constant per row, as a line in s."""
-    return np.zeros_like(z), z - z.max(axis=1, keepdims=True)
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")
+def _widen(low: Array, high: Array, z: Array, first: float, last: float) -> None:
+    """Widen bounds (n, K) of logits, in place: to both ends, and to peaks that may be higher."""
+    d = z - np.maximum.reduce(z, axis=1, keepdims=True)
+    masked: Mask = d == -np.inf
+    any_masked = np.logical_or.reduce(masked, axis=None)
+    if any_masked:
+        d[masked] = 0.0
+    # The limit of infinite scales has a slope of 0, like any scale of the ties alone.
+    scales = np.array([first, last if last < np.inf else 1.0])[:, None, None]
+    p = np.exp(scales * d)
+    if last == np.inf:
+        p[1] = d == 0
+    if any_masked:
+        p[:, masked] = 0.0
+    total = np.add.reduce(p, axis=2, keepdims=True)
+    p /= total
+    for at_end in p:
+        np.minimum(low, at_end, out=low)
+        np.maximum(high, at_end, out=high)
+    # Tangents of A at both ends lie below it: no class is more probable than where they meet.
+    slopes = np.add.reduce(p * d, axis=2, keepdims=True)
+    (rise, fall), (at_first, at_last) = slopes, np.log(total) - scales * slopes
+    meet = (at_first - at_last) / (fall - rise)
+    between = (rise < d) & (d < fall)
+    between &= meet * (d - rise) - at_first > np.log(high) + WORTHWHILE
+    if np.logical_or.reduce(between, axis=None):
+        row, j = np.nonzero(between)
+        high[row, j] = np.maximum(high[row, j], scale_peaks(z, row, j, first, last))
 
 
 def scale_peaks(
@@ -128,90 +111,121 @@ def scale_peaks(
 
     They lie between the scales first and last, 0 <= first < last <= inf. Masked logits are -inf.
     """
-    K = logits.shape[1]
-    rows, of = np.unique(row, return_inverse=True)
+    rows, of = np.unique(row, return_inverse=True) if len(logits) > 1 else (row[:1], row * 0)
     d = logits[rows] - logits[rows].max(axis=1, keepdims=True)
-    target, rows = d[of, j], np.arange(len(rows))
-    gap = np.where(d < 0, -d, np.inf).min(axis=1)
-    masked = np.isneginf(d)
-    deepest = np.where(masked, 0.0, d).min(axis=1)
-    least = SMALLEST_NODE / -deepest
-    d = np.where(masked, BEYOND_ALL_NODES * deepest[:, None], d)
+    masked = d == -np.inf
+    d[masked] = 0.0
+    deepest = -d.min(axis=1, keepdims=True)
+    d /= deepest  # from -1 to 0; scales are of that from here on
+    kept, target, gap = 1.0 - masked, d[of, j], np.where(d < 0, -d, np.inf).min(axis=1)
     with np.errstate(over="ignore"):
-        most = np.minimum((1.0 + np.log(K)) / gap, last)  # from there on A' is above every d < 0
-    low = Nodes.at(d, rows, np.log(np.maximum(least, first)))
-    high = Nodes.at(d, rows, np.log(np.maximum(most, np.maximum(least, first))))
-    found = np.full(len(row), -np.inf)
-    below = target <= low.mean[of]
-    # Where the first scale is beyond the series about 0, what peaks before it is not found here.
-    near = below & (least[of] >= first)
-    found[near] = _near_zero(d, masked, of[near], target[near], first)
-    pair = np.flatnonzero(~below)
-    at = of[pair]  # the interval that holds a pair's peak
-    for _ in range(MOST_HALVINGS):
-        if not pair.size:
+        least = first * deepest[:, 0]
+        # From there on A' is above all d < 0.
+        most = np.clip((1.0 + np.log(d.shape[1])) / gap, least, last * deepest[:, 0])
+    if len(row) <= FEW_PEAKS * len(rows):
+        return np.exp(_sought(d[of], kept[of], target, least[of], most[of]))
+
+    # Nodes are evenly spaced in v = log(1 + s).
+    start = np.log1p(least)[:, None]
+    length = np.log1p(most)[:, None] - start
+    M = 2 * int(np.clip(np.ceil(length.max() / (2 * STEP)), 1, MOST_NODES // 2))
+    c = np.exp(start + length * (np.arange(M + 1) / M))
+    value, mean, curve, third = _derivatives(d, kept, c - 1.0)
+    unit = length / M  # with derivatives in units of it
+    f1, f2, f3 = unit * c * mean, (unit * c) ** 2 * curve, (unit * c) ** 3 * third
+    nodes = np.stack([value, f1, unit * f1 + f2, unit**2 * f1 + 3 * unit * f2 + f3], axis=2)
+    wide = nodes[:, ::2] * 2.0 ** np.arange(4)  # twice the unit
+    in_the_middle = _powers(wide[:, :-1], wide[:, 1:]) @ _IN_THE_MIDDLE
+    missed = np.abs(in_the_middle - nodes[:, 1::2, :2] * [1.0, 2.0]).max(axis=2)
+    fine = (2 * unit <= WIDEST) & (missed <= MIDDLE_TOLERANCE)
+
+    # The interval that holds a peak, counted over all rows, whose means are from -1 to 0.
+    apart = 2.0 * np.arange(len(d))
+    at = np.searchsorted((mean[:, 1:-1] + apart[:, None]).ravel(), target + apart[of]) + of
+    left = ~fine.ravel()[at // 2]
+    powers, low, high = (
+        _powers(nodes[:, :-1], nodes[:, 1:]).reshape(-1, 8)[at],
+        at + of,
+        at + of + 1,
+    )
+    found = _read(
+        powers.T.copy(), np.log(c).ravel()[low], unit[of, 0], mean.ravel()[[low, high]], target
+    )
+    if left.any():
+        of = of[left]
+        found[left] = _sought(d[of], kept[of], target[left], least[of], most[of])
+    return np.exp(found)
+
+
+def _derivatives(d: Array, kept: Array, s: Array) -> tuple[Array, Array, Array, Array]:
+    """A and its first three derivatives, of each row of d (n, K) at its own scales s (n, M).
+
+    `kept` is 1 for unmasked classes and 0 for masked ones, whose d is 0.
+    """
+    n, M = s.shape
+    sums = np.empty((n, M, 4))
+    at_once = BLOCK // d.shape[1]
+    for rows in row_blocks(n, M, at_once):
+        x = d[rows]
+        powers = np.stack([kept[rows], x, x * x, x * x * x], axis=2)
+        for nodes in row_blocks(M, len(x), at_once):
+            e = s[rows, nodes, None] * x[:, None]
+            np.matmul(np.exp(e, out=e), powers, out=sums[rows, nodes])
+    total = sums[..., 0]
+    mean, second, third = (sums[..., power] / total for power in (1, 2, 3))
+    return np.log(total), mean, second - mean**2, third - mean * (3 * second - 2 * mean**2)
+
+
+def _powers(low: Array, high: Array) -> Array:
+    """(..., 8) polynomials of A, with three derivatives, at both ends of intervals from 0 to 1."""
+    return np.concatenate([low, high], axis=-1) @ _HERMITE.T
+
+
+def _read(powers: Array, start: Array, length: Array, means: Array, target: Array) -> Array:
+    """The largest s d - A(s), for d (m,) whose peaks lie in intervals of log(1 + s)."""
+    x = (target - means[0]) / np.maximum(means[1] - means[0], SMALLEST_STEP)
+    slopes = powers[1:] * np.arange(1.0, 8)[:, None]
+    curves = slopes[1:] * np.arange(1.0, 7)[:, None]
+    for _ in range(NEWTON_STEPS):
+        x = np.minimum(np.maximum(x, 0.0), 1.0)
+        risen = np.exp(start + length * x) * target * length
+        slope, curve = risen - _at(slopes, x), risen * length - _at(curves, x)
+        x = x - slope / np.minimum(curve, -SMALLEST_STEP)
+    x = np.minimum(np.maximum(x, 0.0), 1.0)
+    return np.asarray(np.expm1(start + length * x) * target - _at(powers, x))
+
+
+def _at(powers: Array, x: Array) -> Array:
+    """(m,) polynomials with coefficients (D, m) at x (m,)."""
+    value: Array = powers[-1]
+    for coefficient in powers[-2::-1]:
+        value = value * x + coefficient
+    return value
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def _sought(d: Array, kept: Array, target: Array, below: Array, above: Array) -> Array:
+    """The largest s d_j - A(s) for targets d_j (m,), one of each row of d (m, K).
+
+    Newton's method for log(-A'), which is almost straight at large scales, between two of them.
+    """
+    found = np.empty(len(target))
+    left = np.arange(len(target))
+    s = np.minimum(np.maximum(-1.0 / target, below), above)
+    for _ in range(MOST_STEPS):
+        value, mean, curve, third = (a[:, 0] for a in _derivatives(d, kept, s[:, None]))
+        ahead = target - mean
+        near = ahead / curve
+        lopsided, rest = third / curve * near, ahead * near
+        away = ~((rest <= NEAR) & (np.abs(lopsided) <= NEARLY_EVEN))
+        found[left] = s * target - value + np.where(away, 0.0, rest * (0.5 - lopsided / 6))
+        if not np.logical_or.reduce(away):
             break
-        used, at = np.unique(at, return_inverse=True)
-        rows, low, high = rows[used], low[used], high[used]
-        middle = Nodes.at(d, rows, (low.u + high.u) / 2)
-        width = high.u - low.u
-        value, slope = (_powers(low, high) @ _IN_THE_MIDDLE).T
-        missed = np.maximum(
-            np.abs(value - middle.derivatives[:, 0]),
-            np.abs(slope - middle.derivatives[:, 1] * width),
-        )
-        fine = (width <= WIDEST) & (missed <= MIDDLE_TOLERANCE) | (width <= NARROWEST)
-        right = target[pair] > middle.mean[at]
-        # Both halves of every interval: the left ones, then the right ones.
-        rows, low, high = np.tile(rows, 2), joined(low, middle), joined(middle, high)
-        at, done = at + right * len(used), fine[at]
-        found[pair[done]] = _read(low, high, at[done], target[pair[done]])
-        pair, at = pair[~done], at[~done]
-    peaks: Array = np.exp(found)
-    return peaks
-
-
-def _powers(low: Nodes, high: Nodes) -> Array:
-    """(m, 8) the polynomials between nodes, in powers of the distance from the first, 0 to 1."""
-    width = (high.u - low.u)[:, None] ** np.arange(4)
-    both = np.concatenate([low.derivatives * width, high.derivatives * width], axis=1)
-    return both @ _HERMITE.T
-
-
-def _read(low: Nodes, high: Nodes, at: NDArray[np.intp], target: Array) -> Array:
-    """The largest s d - A(s), for d (m,) whose peaks lie in the intervals `at`."""
-    width = (high.u - low.u)[at]
-    powers = _powers(low, high)[at].T
-    start, mean, end = low.u[at], low.mean[at], high.mean[at]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        x = np.clip(np.nan_to_num((target - mean) / (end - mean), nan=0.5), 0.0, 1.0)
-    polyval = np.polynomial.polynomial.polyval
-    slopes = np.polynomial.polynomial.polyder(powers)
-    curves = np.polynomial.polynomial.polyder(slopes)
-    for _ in range(NEWTON_STEPS):
-        risen = np.exp(start + width * x) * target * width
-        slope = risen - polyval(x, slopes, tensor=False)
-        curve = risen * width - polyval(x, curves, tensor=False)
-        x = np.clip(x - np.divide(slope, curve, out=np.zeros_like(x), where=curve < 0), 0.0, 1.0)
-    value: Array = np.exp(start + width * x) * target - polyval(x, powers, tensor=False)
-    return value
-
-
-def _near_zero(
-    d: Array, masked: NDArray[np.bool_], row: NDArray[np.intp], target: Array, first: float
-) -> Array:
-    """The largest s d - A(s) at scales so small that four cumulants tell everything."""
-    possible = np.count_nonzero(~masked, axis=1)
-    d = np.where(masked, 0.0, d)
-    mean = d.sum(axis=1) / possible
-    centered = np.where(masked, 0.0, d - mean[:, None])
-    second, third, fourth = ((centered**p).sum(axis=1) / possible for p in (2, 3, 4))
-    c2, c3, c4 = second[row], third[row], (fourth - 3 * second**2)[row]
-    ahead = target - mean[row]
-    s = ahead / c2
-    for _ in range(NEWTON_STEPS):
-        left = ahead - s * (c2 + s * (c3 / 2 + s * c4 / 6))
-        s = s + left / (c2 + s * (c3 + s * c4 / 2))
-    s = np.maximum(s, first)
-    value: Array = s * ahead - s**2 * (c2 / 2 + s * (c3 / 6 + s * c4 / 24)) - np.log(possible[row])
-    return value
+        below, above = np.where(ahead > 0, s, below), np.where(ahead > 0, above, s)
+        s = s + np.log(target / mean) * mean / curve
+        outside = ~((s > below) & (s < above))
+        if np.logical_or.reduce(outside):
+            s = np.where(outside, np.expm1((np.log1p(below) + np.log1p(above)) / 2), s)
+        left, d, kept = left[away], d[away], kept[away]
+        target, s, below, above = target[away], s[away], below[away], above[away]
+    return found
