@@ -90,9 +90,9 @@ def report(
     folder = reading.folder(logits, fitted)
 
     def sets() -> Iterator[CredalSet]:
-        noticed = NewInputs(fitted, asked.level)
+        noticed, predict = NewInputs(fitted, asked.level), asked.predict()
         for chunk in chunks_of_all(folder, layout, "Reporting"):
-            found = asked.sets(chunk)
+            found = predict(chunk)
             noticed.add(chunk, found)
             yield found
         if not noticed.rows:

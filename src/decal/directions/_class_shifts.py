@@ -73,8 +73,11 @@ class ClassShifts(Direction):
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> ClassEvidence:
         """A summary from its arrays."""
-        kind = BoundedMargins if "low.keys" in arrays else MarginSummary
-        return kind.from_arrays(arrays)
+        if "low.keys" in arrays:
+            return BoundedMargins.from_arrays(arrays)
+        summary = MarginSummary.from_arrays(arrays)
+        summary.require_margins()
+        return summary
 
     def matches(self, evidence: ClassEvidence, label_weight: Array) -> bool:
         """Whether the labels of every class have the same weight."""
