@@ -1,9 +1,8 @@
-"""Figures of many alphas: coverage against efficiency, and one input's intervals."""
+"""Coverage against efficiency, at many alphas."""
 
 import numpy as np
 import pytest
 
-import decal
 from decal.choose import path as path_of
 
 pytest.importorskip("matplotlib")
@@ -105,70 +104,3 @@ def test_paths_without_coverage_or_of_unequal_length_are_refused(sample):
         plot.tradeoff(([1, 0], [0.5], [0.1, 0.2]))
     with pytest.raises(ValueError, match="paths must hold at least one"):
         plot.tradeoff({})
-
-
-def band(made):
-    """Lower and upper end of a band at each alpha."""
-    x, y = made.get_paths()[0].vertices.T
-    return {a: (y[x == a].min(), y[x == a].max()) for a in np.unique(x)}
-
-
-def test_bands_hold_the_intervals_of_the_most_probable_classes(sample):
-    logits, _, model = sample
-    alphas = [0, 0.5, 1, 0.9]
-    ax = plot.alpha_path(model, logits[0], alphas=alphas, top=2)
-    likely = [int(k) for k in np.argsort(-logits[0])[:2]]
-    assert [made.get_gid() for made in ax.collections] == ["abcd"[k] for k in likely]
-    for made, k in zip(ax.collections, likely, strict=True):
-        found = band(made)
-        assert sorted(found) == sorted(alphas)
-        for alpha in alphas:
-            one = model.predict(logits[:1], alpha=alpha)
-            assert found[alpha] == pytest.approx((one.lower[0, k], one.upper[0, k]))
-    assert ax.get_xlim() == (1, 0)
-    ax.figure.canvas.draw()
-
-
-def test_a_diamond_marks_where_the_truth_enters_its_band(sample):
-    logits, _, model = sample
-    truth = np.full(4, 0.25)
-    alphas = np.linspace(0, 1, 21)
-    ax = plot.alpha_path(model, logits[0], alphas=alphas, top=1, truth=truth)
-    k = int(logits[0].argmax())
-    sets = {a: model.predict(logits[:1], alpha=a) for a in alphas}
-    inside = [a for a, c in sets.items() if c.lower[0, k] <= 0.25 <= c.upper[0, k]]
-    (diamond,) = [line for line in ax.lines if line.get_marker() == "D"]
-    assert np.ravel(diamond.get_data()) == pytest.approx([max(inside), 0.25])
-
-
-def test_more_classes_than_colours_get_a_panel_each():
-    rng = np.random.default_rng(0)
-    model = decal.decalibrate(rng.normal(size=(80, 8)), np.arange(80) % 8, alpha=0.9)
-    z = rng.normal(size=8)
-    with pytest.raises(ValueError, match=r"top must be at most 5, a colour.*got 8.*grid"):
-        plot.alpha_path(model, z, top=8)
-    axes = plot.grid(plot.alpha_path, model, z, alphas=[1, 0.5, 0], top=7, truth=np.full(8, 1 / 8))
-    assert axes.shape == (3, 3)
-    shown = [ax for ax in axes.flat if ax.get_visible()]
-    likely = [int(k) for k in np.argsort(-z)[:7]]
-    assert [ax.get_title() for ax in shown] == [str(k) for k in likely]
-    for ax, k in zip(shown, likely, strict=True):
-        (made,) = ax.collections
-        one = model.predict(z[None], alpha=0.5)
-        assert band(made)[0.5] == pytest.approx((one.lower[0, k], one.upper[0, k]))
-    axes[0, 0].figure.canvas.draw()
-    lowest = [axes[2, 0], axes[1, 1], axes[1, 2]]
-    assert all(ax.get_xlabel() == "alpha" for ax in lowest)
-    assert plot.grid(plot.alpha_path, model, z, top=4, ncols=4, alphas=[1, 0]).shape == (1, 4)
-
-
-def test_infinite_shifts_are_drawn():
-    # The third class never occurs: it may be shifted to minus infinity, and to plus at alpha = 0.
-    model = decal.decalibrate([[9.0, 0, 1], [0, 9.0, 1]], [0, 1], alpha=0.9, likelihood="sum")
-    ax = plot.alpha_path(model, [1e4, 0.0, -1e4])
-    ax.figure.canvas.draw()
-    for made in ax.collections:
-        assert np.isfinite(made.get_paths()[0].vertices).all()
-    assert band(ax.collections[0])[0] == pytest.approx((0, 1))
-    with pytest.raises(ValueError, match="logits must be those of one input: got 2 rows"):
-        plot.alpha_path(model, np.zeros((2, 3)))

@@ -55,7 +55,6 @@ FIGURES = {
     "intervals": lambda ax: plot.intervals(BOX, ax=ax, truth=TRUTH),
     "binary": lambda ax: plot.binary(PAIR, ax=ax, labels=[1, 0]),
     "tradeoff": lambda ax: plot.tradeoff({"one": CURVE}, ax=ax, mark=[0.9]),
-    "decomposition": lambda ax: plot.decomposition(BOX, ax=ax),
     "reliability": lambda ax: plot.reliability(
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
@@ -64,9 +63,6 @@ FIGURES = {
     ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
-    "alpha_path": lambda ax: plot.alpha_path(
-        some_model(), [0.3, 0.0, -1.0], ax=ax, alphas=[1, 0.9, 0], truth=[0.5, 0.3, 0.2]
-    ),
 }
 
 
@@ -207,12 +203,6 @@ def risk_coverage(_, rng):
     )
 
 
-def alpha_path(_, rng):
-    logits = rng.normal(size=(50, 3))
-    model = decal.decalibrate(logits, np.arange(50) % 3, alpha=0.9)
-    return plot.alpha_path(model, [1.0, 0.2, 0.0], truth=[0.5, 0.2, 0.3])
-
-
 def likelihood(_, rng):
     logits = rng.normal(size=(50, 3))
     return plot.likelihood(decal.decalibrate(logits, np.arange(50) % 3, alpha=0.9))
@@ -231,10 +221,8 @@ BASELINE_FIGURES = {
     "intervals": lambda credal, rng: plot.intervals(credal, truth=rng.dirichlet(np.ones(5))),
     "binary": binary,
     "tradeoff": tradeoff,
-    "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
     "reliability": reliability,
     "calibration_test": calibration_test,
-    "alpha_path": alpha_path,
     "likelihood": likelihood,
     "risk_coverage": risk_coverage,
     "frequencies": lambda *_: plot.frequencies(some_shift().frequencies),
