@@ -12,7 +12,7 @@ from __future__ import annotations
 from decal.choose._choosing import choose
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
-from decal.choose._hold import entropy_from_annotations, shares
+from decal.choose._hold import shares
 from decal.choose._miss import PER_CLASS
 from decal.choose._path import AlphaPath, path
 from decal.choose._plausibility import (
@@ -43,7 +43,6 @@ __all__ = [
     "confidence_from_alpha",
     "contour_levels",
     "decalibrate",
-    "entropy_from_annotations",
     "one_wish",
     "path",
     "plausibility",

@@ -38,7 +38,6 @@ WISHES_OF = {
     "annotations": ("coverage",),
     "guaranteed": ("coverage",),
     "confidence": ("hold",),
-    "entropy": ("hold",),
     "threshold": ("hold",),
 }
 """The wishes that each option goes with."""
@@ -61,7 +60,6 @@ def choose(
     guaranteed: bool = False,
     atol: float = 5e-4,
     confidence: float | None = None,
-    entropy: float = 0.0,
     threshold: float | None = None,
     seed: int = 0,
 ) -> Choice:
@@ -115,9 +113,6 @@ def choose(
         Tolerance of `coverage` on every bound.
     confidence : float, optional
         For `hold`: in [0, 1], wanted for the rows at hand rather than on average over such rows.
-    entropy : float
-        For `hold` with `confidence`, without `by_entropy`: a lower bound, known beforehand, of the
-        mean entropy of the true distributions, in nats; see `entropy_from_annotations`.
     threshold : float, optional
         For `hold`: losses in nats up to which a class counts as expected. By default it is planned
         on three tenths of the rows (at most 2000), and alpha is chosen on the rest.
@@ -171,7 +166,6 @@ def choose(
         "annotations": annotations,
         "guaranteed": guaranteed or None,
         "confidence": confidence,
-        "entropy": entropy or None,
         "threshold": threshold,
     }
     for name, value in given.items():
@@ -202,7 +196,6 @@ def choose(
             labels,
             target,
             confidence=confidence,
-            entropy=entropy,
             threshold=threshold,
             groups=groups,
             seed=seed,
