@@ -68,9 +68,9 @@ class World:
         return hull.with_index(self.index)
 
     def masses(self):
-        z, none = np.log(P), np.zeros((N, K), dtype=int)
+        z = np.log(P)
         names = tuple(map(str, self.index))
-        return LabelMasses(z, z, none, np.zeros(N), np.full(N, K), NAMES, names)
+        return LabelMasses(z, z, NAMES, names)
 
 
 def chooses(w, **options):
@@ -174,7 +174,6 @@ CASES = {
     # how good they are
     "coverage": (lambda w, x: metrics.coverage(w.sets, x), "truth"),
     "aurc": (lambda w, x: metrics.aurc(w.scores, x), "wrong"),
-    "excess_aurc": (lambda w, x: metrics.excess_aurc(w.scores, x), "wrong"),
     "risk_coverage": (lambda w, x: metrics.risk_coverage(w.scores, x), "wrong"),
     "calibration error": (
         lambda w, x: metrics.expected_calibration_error(w.truth, x),
@@ -182,9 +181,7 @@ CASES = {
     ),
     "refute": (lambda w, x: calibration.refute(w.sets, x), "labels"),
     "log_scores": (lambda w, x: calibration.log_scores(w.sets, x), "labels"),
-    "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
-    "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
     # choosing alpha
     "choose coverage": (
         lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.llm import Verbaliser, label_masses, label_probabilities, option_orders, spread
+from decal.llm import Verbaliser, label_masses, label_probabilities, spread
 
 LOGITS = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.2, 0.0], [2.0, -1.0]], [[0.3, 0.4], [0.0, 0.0]]])
 
@@ -79,14 +79,3 @@ def test_wrong_predictions_say_what_was_found():
         spread(LOGITS[0])
     with pytest.raises(ValueError, match=r"got shape \(0,\)"):
         spread([])
-
-
-def test_orders_of_options_put_each_in_each_place():
-    orders = option_orders("{} Answer {options}.", ["a", "b", "c"])
-    assert len(set(orders)) == 6
-    assert orders[:3] == ["{} Answer a, b, c.", "{} Answer b, c, a.", "{} Answer c, a, b."]
-    assert len(option_orders("{options}?", "abcd", most=5)) == 5
-    with pytest.raises(ValueError, match=r"template must hold \{options\}"):
-        option_orders("{}", ["a", "b"])
-    with pytest.raises(ValueError, match="two or more, and distinct"):
-        option_orders("{options}", ["a", "a"])

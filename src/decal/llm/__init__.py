@@ -12,7 +12,7 @@ from decal.credal import union
 from decal.llm._answers import Answer, Answers, Position, Skipped, read_answer, read_answers
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
 from decal.llm._masses import label_masses, vocabulary_masses
-from decal.llm._prompts import option_orders, spread
+from decal.llm._prompts import spread
 from decal.llm._ratings import Ratings
 from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
@@ -30,7 +30,6 @@ __all__ = [
     "label_masses",
     "label_probabilities",
     "next_token_log_probabilities",
-    "option_orders",
     "predict",
     "read_answer",
     "read_answers",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from decal._base.errors import InputError
 from decal._base.numerics import softmax
 from decal._base.set_checks import read_frames
-from decal._base.settings import check_choice, check_count
+from decal._base.settings import check_choice
 from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, union
 
 
@@ -53,31 +52,3 @@ def spread(
     p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
     hull = HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes).with_index(index)
     return hull if how == "hull" else hull.box()
-
-
-def option_orders(
-    template: str, options: Iterable[str], *, most: int = 6, sep: str = ", "
-) -> list[str]:
-    """Templates that list options in different orders, at the {options} of a template.
-
-    At `most` so many: first rotations, in which every option has every place once.
-
-    Examples
-    --------
-    >>> import decal
-    >>> decal.llm.option_orders("{} Answer {options}.", ["yes", "no"], sep=" or ")
-    ['{} Answer yes or no.', '{} Answer no or yes.']
-    """
-    if "{options}" not in template:
-        raise InputError("template", "hold {options}, where they go", f"{template!r}")
-    given = list(options)
-    if len(set(given)) != len(given) or len(given) < 2:
-        raise InputError("options", "be two or more, and distinct", f"{given!r}")
-    count = check_count(most, "most")
-    orders = [tuple(given[i:] + given[:i]) for i in range(len(given))]
-    for order in permutations(given):
-        if len(orders) >= count:
-            break
-        if order not in orders:
-            orders.append(order)
-    return [template.replace("{options}", sep.join(order)) for order in orders[:count]]
