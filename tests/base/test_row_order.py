@@ -21,7 +21,7 @@ from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import plot  # noqa: E402
-from decal.choose import path, plausibility, triage  # noqa: E402
+from decal.choose import plausibility, triage  # noqa: E402
 from decal.evaluate import calibration, metrics  # noqa: E402
 from decal.llm import LabelMasses, spread  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
@@ -221,14 +221,6 @@ CASES = {
     ),
     "plausibility of labels": (
         lambda w, x: plausibility(w.model, w.logits, labels=x),
-        "labels",
-    ),
-    "path": (
-        lambda w, x: path(w.model, w.logits, distributions=x, alphas=[0.9]),
-        "truth",
-    ),
-    "path, labels": (
-        lambda w, x: path(w.model, w.logits, labels=x, alphas=[0.9]),
         "labels",
     ),
     "Choice.predict": (lambda w, x: by_groups(w).predict(w.logits, groups=x), "groups"),

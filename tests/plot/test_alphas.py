@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from decal.choose import path as path_of
-
 pytest.importorskip("matplotlib")
 
 
+import decal
 from decal import plot
 from helpers.plotted import legend_of
 
@@ -16,7 +15,10 @@ from helpers.plotted import legend_of
 def path(sample):
     logits, _, model = sample
     truth = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return path_of(model, logits, distributions=truth)
+    alphas = np.linspace(1, 0, 21)
+    sets = [model.predict(logits, alpha=alpha) for alpha in alphas]
+    coverage = [decal.metrics.coverage(one, truth) for one in sets]
+    return alphas, np.array(coverage), np.array([decal.metrics.efficiency(one) for one in sets])
 
 
 def written(ax):
@@ -24,14 +26,15 @@ def written(ax):
 
 
 def test_points_of_one_path_are_efficiency_and_coverage_coloured_by_alpha(path):
+    alpha, coverage, efficiency = path
     ax = plot.tradeoff({"one": path}, mark=[0.5])
     (points,) = ax.collections
     assert np.asarray(points.get_offsets()) == pytest.approx(
-        np.column_stack([path.efficiency, path.coverage])
+        np.column_stack([efficiency, coverage])
     )
-    assert np.asarray(points.get_array()) == pytest.approx(path.alpha)
+    assert np.asarray(points.get_array()) == pytest.approx(alpha)
     assert legend_of(ax) == ["best of all"]
-    assert f"{path.alpha[np.abs(path.alpha - 0.5).argmin()]:.3g}" in written(ax)
+    assert f"{alpha[np.abs(alpha - 0.5).argmin()]:.3g}" in written(ax)
     ax.figure.canvas.draw()
 
 
@@ -95,12 +98,12 @@ def test_the_front_holds_what_no_other_point_beats():
     assert (np.diff(front.get_xdata()) > 0).all()
 
 
-def test_paths_without_coverage_or_of_unequal_length_are_refused(sample):
-    logits, labels, model = sample
-    path = path_of(model, logits, labels=labels, alphas=[1, 0])
-    with pytest.raises(ValueError, match=r"paths must have coverage: got none of 'mine'.*distrib"):
-        plot.tradeoff({"mine": path})
+def test_paths_of_unequal_length_and_none_are_refused():
     with pytest.raises(ValueError, match=r"columns of one length: got \[1, 2\]"):
         plot.tradeoff(([1, 0], [0.5], [0.1, 0.2]))
+    with pytest.raises(ValueError, match="alphas must lie between 0 and 1: got 2.0 at index 1"):
+        plot.tradeoff(([0.5, 2], [0.5, 0.6], [0.1, 0.2]))
+    with pytest.raises(ValueError, match="alphas must be a vector of numbers from 0 to 1, at leas"):
+        plot.tradeoff(([], [0.5], [0.1]))
     with pytest.raises(ValueError, match="paths must hold at least one"):
         plot.tradeoff({})

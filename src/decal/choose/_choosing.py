@@ -138,7 +138,6 @@ def choose(
 
     See Also
     --------
-    decal.choose.path : What every alpha would give, without a guarantee.
     decal.choose.plausibility : The score that `miss` and `coverage` are order statistics of.
     decal.choose.triage : Which rows a person should check.
 

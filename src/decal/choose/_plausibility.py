@@ -253,26 +253,3 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
 
     level = check_alpha(level, "level")
     return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
-
-
-def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
-    """The asymptotic confidence of the region of an alpha: the inverse of `alpha_from_confidence`.
-
-    Parameters
-    ----------
-    alpha : float
-        Level in [0, 1].
-    df : int
-        Free parameters: 1 for the shift of one class.
-
-    Examples
-    --------
-    >>> import decal
-    >>> round(decal.confidence_from_alpha(decal.alpha_from_confidence(0.95)), 10)
-    0.95
-    """
-    from scipy.special import gammainc
-
-    alpha = check_alpha(alpha)
-    budget = -math.log(alpha) if alpha > 0 else math.inf
-    return float(gammainc(check_count(df, "df") / 2, budget))

@@ -13,7 +13,6 @@ from decal.llm._answers import Answer, Answers, Position, Skipped, read_answer, 
 from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
 from decal.llm._masses import label_masses, vocabulary_masses
 from decal.llm._prompts import spread
-from decal.llm._ratings import Ratings
 from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
 
@@ -22,7 +21,6 @@ __all__ = [
     "Answers",
     "LabelMasses",
     "Position",
-    "Ratings",
     "Skipped",
     "Verbaliser",
     "decalibrate",

@@ -15,14 +15,13 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import check_scores
 from decal._base.settings import check_alphas
-from decal.choose import AlphaPath
 from decal.plot import style
 from decal.plot._fonts import beside, unit
 from decal.plot.style import Ink
 
 MARKERS = "osD^vPXh"
 
-Curve = AlphaPath | tuple[Any, Any, Any]
+Curve = tuple[Any, Any, Any]
 
 
 def tradeoff(
@@ -44,8 +43,7 @@ def tradeoff(
     Parameters
     ----------
     paths
-        What `decal.choose.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
-        each; or several of these by name.
+        (alpha, coverage, efficiency), (A,) each; or several of these by name.
     mark : sequence of float, optional
         Alphas to write next to their points; of each path, the nearest that it has. By default none
         for one path, and 0.5, 0.8, 0.9 and 0.95 for several.
@@ -189,11 +187,6 @@ def _unstretched(place: Any) -> Any:
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
-    if isinstance(path, AlphaPath):
-        if path.coverage is None:
-            remedy = "Pass distributions= to decal.choose.path."
-            raise InputError("paths", "have coverage", f"none{of}", remedy)
-        return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path
     scores = check_scores(coverage, "coverage"), check_scores(efficiency, "efficiency")
     columns = [check_alphas(alpha), *scores]
