@@ -371,14 +371,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
     def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
 
-        Parameters
-        ----------
-        logits, ids
-            As for `predict`.
-        labels : (n,) array, optional
-            As for `fit`.
-        empty : bool
-            Whether no rows are fine.
+        Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine.
         """
         return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
 
@@ -458,15 +451,7 @@ def shift_columns(model: Any) -> dict[str, list[str]]:
 
 
 class NewInputs:
-    """What is noticed of new inputs, over all chunks of them, and told once per model.
-
-    Parameters
-    ----------
-    model : Model
-        What predicts them.
-    alpha : float
-        The level.
-    """
+    """What is noticed of new inputs, over all chunks of them, and told once per model."""
 
     def __init__(self, model: Model[Any], alpha: float) -> None:
         self.model, self.alpha = model, alpha

@@ -81,37 +81,17 @@ Answers = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model lets in.
+    """What a model lets in."""
 
-    Attributes
-    ----------
-    width : int or None
-        Columns of logits, once the model was fitted.
-    classes : tuple of str, or None
-        Their names, if known.
-    probabilities : bool
-        Whether logits are given as probabilities.
-    floor : float or None
-        What smaller probabilities are raised to.
-    masks : bool
-        Whether -inf may mask classes.
-    answers : bool
-        Whether an input has an answer per label, instead of one label: 1, 0 or, where unknown, -1.
-    zeros_seen : bool
-        Whether answers 0 came before, so that -1 is known to mean unknown.
-    top_logits, masses : bool
-        Whether a `decal.TopLogits`, or a `decal.llm.LabelMasses`, may stand for logits.
-    """
-
-    width: int | None = None
-    classes: tuple[str, ...] | None = None
-    probabilities: bool = False
-    floor: float | None = None
-    masks: bool = True
-    answers: bool = False
-    zeros_seen: bool = False
-    top_logits: bool = False
-    masses: bool = False
+    width: int | None = None  # columns of logits, once the model was fitted
+    classes: tuple[str, ...] | None = None  # their names, if known
+    probabilities: bool = False  # whether logits are given as probabilities
+    floor: float | None = None  # what smaller probabilities are raised to
+    masks: bool = True  # whether -inf may mask classes
+    answers: bool = False  # an answer per label: 1, 0 or, where unknown, -1; else one label
+    zeros_seen: bool = False  # whether answers 0 came before, so that -1 is known to mean unknown
+    top_logits: bool = False  # whether a `decal.TopLogits` may stand for logits
+    masses: bool = False  # whether a `decal.llm.LabelMasses` may
 
     def takes_plain(self, values: Any) -> bool:
         """Whether values are new inputs without any names."""
@@ -130,19 +110,14 @@ class Rows:
 
     Attributes
     ----------
-    logits : (n, K) array
+    logits, truth : (n, K) arrays
         float32 or float64, -inf where a class is masked; or what stands for them: a
-        `decal.TopLogits` or a `decal.llm.LabelMasses`.
-    labels : (n,) or (n, L) array
-        Numbers of classes; or answers 1, 0 and, where unknown, -1.
-    weights : (n,) array
-        How many rows each one counts for.
-    classes : tuple of str
-        The names of the columns.
-    ids : mapping of str to (n,) arrays
-        What names the inputs.
-    truth : (n, K) array
-        Their true distributions.
+        `decal.TopLogits` or a `decal.llm.LabelMasses`. And the true distributions.
+    labels, weights : (n,) arrays
+        Numbers of classes, or (n, L) answers 1, 0 and, where unknown, -1; and how many rows each
+        one counts for.
+    classes, ids : tuple of str, mapping of str to (n,) arrays
+        The names of the columns, and what names the inputs.
     """
 
     logits: Any

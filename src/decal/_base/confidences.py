@@ -59,21 +59,15 @@ REORDERED = 0.75
 class Confidences:
     """What is kept of labelled or new rows.
 
-    Attributes
-    ----------
-    histogram : (BINS,) array
-        Weight of the rows by the log-odds of their largest probability.
-    tables : (G, B, B) array
-        Weight by the class predicted and the label, both modulo B; G is 1, or the number of labels
-        of several that an input may have, each with a table of its own.
-    sums : (3,) array
-        Sum of squared weights, which tells how many equal rows these are worth; weight of the rows
-        predicted right, ties counted as right; sum of the largest probabilities.
+    Tables are of the class predicted and the label, both modulo B. There is one; or one for each of
+    the labels, of which an input may have several. The sums are that of squared weights, which
+    tells how many equal rows these are worth; the weight of the rows predicted right, ties counted
+    as right; and the sum of the largest probabilities.
     """
 
-    histogram: Array
-    tables: Array
-    sums: Array
+    histogram: Array  # (BINS,) weight of the rows by the log-odds of their largest probability
+    tables: Array  # (G, B, B) weights
+    sums: Array  # (3,)
 
     @classmethod
     def of(

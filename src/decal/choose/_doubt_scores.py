@@ -161,21 +161,11 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
 
 @dataclass(frozen=True)
 class Trial:
-    """How a score did on labelled rows: its risk-coverage curve, and how it compares.
+    """How a score did on labelled rows: its risk-coverage curve, and how it compares."""
 
-    Attributes
-    ----------
-    curve : RiskCoverage
-        Error rates of what is kept.
-    gain : float
-        By how much its area is below that of the model's own confidence.
-    error : float
-        Standard error of the gain.
-    """
-
-    curve: RiskCoverage
-    gain: float
-    error: float
+    curve: RiskCoverage  # error rates of what is kept
+    gain: float  # by how much its area is below that of the model's own confidence
+    error: float  # standard error of the gain
 
 
 def cross_scored(logits: Array, labels: Labels, model: Predictor | None) -> Scored:
