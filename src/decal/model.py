@@ -18,11 +18,7 @@ import numpy as np
 
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.errors import (
-    AnswerWarning,
-    InputError,
-    NotFittedError,
-)
+from decal._base.errors import AnswerWarning, InputError, NotFittedError
 from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
 from decal._base.settings import FrozenSettings, check_alpha
@@ -36,15 +32,7 @@ if TYPE_CHECKING:
     from decal.io.model_files import Arrays
     from decal.report import Report
 
-__all__ = [
-    "Model",
-    "NewInputs",
-    "Saved",
-    "load",
-    "predict_rows",
-    "read_inputs",
-    "require_classes",
-]
+__all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs", "require_classes"]
 
 CLASSES_SHOWN = 20
 """Classes that a notebook lists."""

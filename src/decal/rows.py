@@ -510,12 +510,7 @@ def log_odds(p: Array, floor: float | None) -> Array:
 
 
 def check_answers(
-    labels: Any,
-    shape: tuple[int, ...],
-    names: Sequence[str] | None,
-    schema: Schema,
-    *,
-    whole: bool,
+    labels: Any, shape: tuple[int, ...], names: Sequence[str] | None, schema: Schema, *, whole: bool
 ) -> Answers:
     """(n, L) of 1, 0 and, where nobody knows, -1: from these, booleans, or numbers with NaN.
 

@@ -425,11 +425,7 @@ def check_distributions(
 
 
 def check_probabilities(
-    probabilities: Any,
-    *,
-    name: str = "probabilities",
-    place: Place = IN_ARRAY,
-    advice: Words = "",
+    probabilities: Any, *, name: str = "probabilities", place: Place = IN_ARRAY, advice: Words = ""
 ) -> Array:
     """(n, K) probability vectors, each summing to one within SUM_TOLERANCE."""
     array = probability_matrix(probabilities, name, place, advice)

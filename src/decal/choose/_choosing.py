@@ -9,23 +9,12 @@ import numpy as np
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
 from decal.choose._hold import for_hold, shares
-from decal.choose._miss import (
-    NOTHING_EXCLUDED,
-    for_miss,
-    for_miss_per_class,
-    for_miss_per_label,
-)
+from decal.choose._miss import NOTHING_EXCLUDED, for_miss, for_miss_per_class, for_miss_per_label
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._plausibility import Predictor, alpha_at, complement, distributions_inside
 from decal.choose._promises import Choice, one_wish
 from decal.evaluate import metrics
-from decal.model import (
-    Model,
-    answers_labels,
-    predict_rows,
-    read_inputs,
-    require_classes,
-)
+from decal.model import Model, answers_labels, predict_rows, read_inputs, require_classes
 from decal.promise import Promise
 from decal.rows import Rows
 

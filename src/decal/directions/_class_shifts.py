@@ -221,11 +221,7 @@ class ClassShifts(Direction):
 
 
 def _bisected(
-    stage: Series | DataSummary,
-    w: Array,
-    start: Array,
-    side: Array,
-    left_out: NDArray[np.bool_],
+    stage: Series | DataSummary, w: Array, start: Array, side: Array, left_out: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
 

@@ -18,12 +18,7 @@ from decal._base.settings import check_alpha, check_choice
 from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
 
-__all__ = [
-    "Refutation",
-    "discounted_utility",
-    "log_scores",
-    "refute",
-]
+__all__ = ["Refutation", "discounted_utility", "log_scores", "refute"]
 
 
 def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
