@@ -93,6 +93,7 @@ TESTS_ELSEWHERE = {
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
     "zeroshot._encoders": "test_zeroshot.py",
+    "zeroshot._pretrained": "test_zeroshot_pretrained.py",
 }
 """Modules whose tests are not found by name, and the file in tests/ that tests them."""
 

@@ -396,7 +396,7 @@ def test_labels_of_answers_may_be_a_mapping_by_id():
 
 def test_texts_and_labels_of_a_pretrained_model_must_be_in_one_order():
     pytest.importorskip("transformers", reason="needs decal[zeroshot]")
-    from decal.llm.pretrained import PretrainedClassifier
+    from decal.zeroshot._pretrained import PretrainedClassifier
 
     class Lengths(PretrainedClassifier):
         classes = ("long", "short")

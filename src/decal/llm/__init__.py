@@ -2,7 +2,7 @@
 
 Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what they leave out is an
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
-SciPy only. `decal.llm.text` has classifiers that were trained for texts.
+SciPy only.
 
 Imports from `_base`, `rows`, `io`, `credal`, `directions`, `decalibrator` and
 `choose`.
@@ -15,6 +15,7 @@ from decal.llm._masses import label_masses, vocabulary_masses
 from decal.llm._prompts import spread
 from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
+from decal.llm._verbaliser import check_spellings as check_spellings
 
 __all__ = [
     "Answer",

@@ -7,7 +7,7 @@ A label becomes a text ("This is a photo of a cat"), and its logit for an image 
 with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
 over such logits, SigLIP with a sigmoid for each; the softmax over labels ignores the bias.
 
-Imports from `_base`, `credal` and `llm`.
+Imports from `_base`, `io`, `credal`, `decalibrator`, `choose` and `llm`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with needs(
 ):
     import torch
 
-    from decal.llm.pretrained import PretrainedClassifier, Scores, batches, check_spellings
+    from decal.llm import check_spellings
     from decal.zeroshot._encoders import (
         Encoder,
         ImageLike,
@@ -45,6 +45,7 @@ with needs(
         require_several,
         to_rgb,
     )
+    from decal.zeroshot._pretrained import PretrainedClassifier, Scores, batches
 
 __all__ = ["TEMPLATES", "Encoder", "OpenClipEncoder", "TransformersEncoder", "ZeroShotClassifier"]
 
