@@ -34,23 +34,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs", "require_classes"]
 
-CLASSES_SHOWN = 20
-"""Classes that a notebook lists."""
-
-LINE = 96
-"""Columns of a line that is printed."""
-
-FAR_FROM_REFERENCE = 10.0
-"""Budgets between a model and its reference that are worth a warning."""
+CLASSES_SHOWN = 20  # classes that a notebook lists
+LINE = 96  # columns of a line that is printed
+FAR_FROM_REFERENCE = 10.0  # budgets between a model and its reference that are worth a warning
 
 UNLIKE = 1e-3
 """New inputs are unlike the labelled ones if chance makes them differ so with this probability."""
 
-SAME_ROWS = 1e-9
-"""Distribution functions of confidences that differ by less are of the same rows."""
-
-FEWEST_SETS = 10
-"""Fewer sets say little about their mean width."""
+SAME_ROWS = 1e-9  # distribution functions of confidences that differ by less are of the same rows
+FEWEST_SETS = 10  # fewer sets say little about their mean width
 
 E = TypeVar("E")
 

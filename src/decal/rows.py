@@ -65,8 +65,7 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
-UNKNOWN = -1
-"""The answer where nobody knows whether an input has a label."""
+UNKNOWN = -1  # the answer where nobody knows whether an input has a label
 
 REMEDY: Words = (
     "Pass ",

@@ -17,18 +17,14 @@ from decal._base.numerics import Array, Logits, row_blocks, sigmoid
 ROWS_COMPARED = 10_000
 """Rows that are looked at, at most, evenly spaced: more would make trifles significant."""
 
-LOGITS_COMPARED = 1 << 24
-"""Logits that are looked at, at most: where classes are many, fewer rows."""
+LOGITS_COMPARED = 1 << 24  # logits that are looked at, at most: where classes are many, fewer rows
 
 BINS = 384
 LOWEST, BIN_WIDTH = -12.0, 0.125
 """Log-odds of the largest probability are counted in BINS bins of this width, from LOWEST on."""
 
-BUCKETS = 32
-"""Classes are told apart up to this number; of more, every BUCKETS-th shares a bucket."""
-
-FEWEST_ROWS = 30
-"""Fewer rows prove nothing."""
+BUCKETS = 32  # classes are told apart up to this number; of more, every BUCKETS-th shares a bucket
+FEWEST_ROWS = 30  # fewer rows prove nothing
 
 FAR_BELOW_CHANCE = 6.0
 """Standard errors below 1 / K at which labels contradict the logits, however unsure these are."""

@@ -23,8 +23,7 @@ class Numbers(Index):
     """The index of a frame that counts its rows: it calls them nothing, and tells orders apart."""
 
 
-ROW = "row"
-"""What the names of inputs are called if they have no name of their own."""
+ROW = "row"  # what the names of inputs are called if they have no name of their own
 
 RESERVED = ("class", "lower", "upper", "point")
 """The other columns of predictions: names of inputs must be called otherwise."""
@@ -37,8 +36,7 @@ IDENTIFIER = re.compile(
 )
 """Names of columns that number rows or things, if their numbers are whole."""
 
-LEAST_ROWS = 10
-"""With fewer rows, numbers that happen to be consecutive or distinct prove nothing."""
+LEAST_ROWS = 10  # with fewer rows, numbers that happen to be consecutive or distinct prove nothing
 
 NARWHALS = (
     "data frames need narwhals: pip install narwhals, or 'decal[pandas]' or 'decal[polars]'. "

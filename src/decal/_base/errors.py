@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-NAMES_SHOWN = 12
-"""How many names a message lists."""
+NAMES_SHOWN = 12  # how many names a message lists
 
 
 @dataclass(frozen=True)

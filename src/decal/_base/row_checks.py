@@ -47,8 +47,7 @@ SEVERAL_LABELS = (
 
 ONE_SCORE = "For a binary classifier with one score, stack it as [zeros, score]."
 
-MISSING = ("nan", "None", "<NA>", "NaT")
-"""How values that stand for a missing one are written."""
+MISSING = ("nan", "None", "<NA>", "NaT")  # how values that stand for a missing one are written
 
 REPAIR = "Mask or repair such rows first."
 

@@ -39,8 +39,7 @@ LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
 the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
 """
 
-ROOM = 1e-3
-"""Share of a budget, known in closed form, within which rows are asked all the same."""
+ROOM = 1e-3  # share of a budget, known in closed form, within which rows are asked all the same
 
 CONTOUR_LEVELS = 1 << 12  # steps from 1 to 0: 0.5 % of the budget each, 12 predictions
 

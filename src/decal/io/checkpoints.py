@@ -28,8 +28,7 @@ from decal.io.whole_files import only_writer_of, replacing
 FORMAT = "decal-checkpoint"
 VERSION = 1
 
-EVERY = 30.0
-"""Seconds between checkpoints."""
+EVERY = 30.0  # seconds between checkpoints
 
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""

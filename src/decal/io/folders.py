@@ -23,8 +23,7 @@ from decal.io.formats import IGNORE_ADVICE, READABLE, either
 from decal.io.row_files import LogitSource, lists_of_nothing, open_source
 from decal.rows import Rows
 
-CHECKPOINT_ENDING = ".checkpoint"
-"""How the names of folders end that keep an unfinished fit."""
+CHECKPOINT_ENDING = ".checkpoint"  # how the names of folders end that keep an unfinished fit
 
 COMPANIONS = ("labels", "weights", "truth")
 """What may come in files of its own, if the logits are one file."""

@@ -45,8 +45,7 @@ USUAL_KEYS = {
 }
 """The keys of an .npz, or columns of a table, that are tried when the user names none."""
 
-ALL = "*"
-"""The choice of all columns, whatever they look like."""
+ALL = "*"  # the choice of all columns, whatever they look like
 
 REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
 
