@@ -310,16 +310,6 @@ def test_the_head_is_read_from_the_model(saved):
     assert load(saved).head == ("softmax" if saved.kind == "clip" else "sigmoid")
 
 
-def test_only_a_sigmoid_head_gives_probabilities_of_single_labels(saved, pictures):
-    classifier = load(saved)
-    if saved.kind == "clip":
-        with pytest.raises(ValueError, match=r"sigmoid head: got a softmax head \(CLIP\)"):
-            classifier.match_probabilities(pictures)
-        return
-    expected = torch.sigmoid(outputs(saved, named(ENGLISH), pictures).logits_per_image)
-    np.testing.assert_allclose(classifier.match_probabilities(pictures), expected, atol=1e-6)
-
-
 def test_nobody_can_say_which_head_a_model_has(saved):
     with pytest.raises(TypeError):
         TransformersEncoder(saved.model, saved.tokenizer, saved.images, head="softmax")

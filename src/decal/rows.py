@@ -185,27 +185,10 @@ class Rows:
     ) -> Self:
         """Rows from arrays, tensors or a data frame, after every check.
 
-        Parameters
-        ----------
-        logits : (n, K) array or data frame
-            What the schema says: logits or probabilities. What stands for logits, such as
-            `decal.TopLogits`, is taken as it is, and so are Rows.
-        labels : array, optional
-            Numbers or names of classes, or answers; of a data frame, also the name of a column.
-        sample_weight : (n,) array, optional
-            Of a data frame, also the name of a column.
-        classes : iterable, optional
-            Names of the columns, in the order that is wanted; by default those of the schema or,
-            with labels, all columns of a data frame that are nothing else.
-        ids : str, list of str or (n,) array, optional
-            What names the inputs; by default the index of a pandas DataFrame.
-        schema : Schema
-            What the model lets in.
-        empty : bool
-            Whether no rows are fine.
-        whole : bool
-            Whether labels are those of all the data: then columns that none of them names get a
-            warning.
+        Arguments are as for `Model.fit` and `Model.predict`, of which the `schema` says what is let
+        in. What stands for logits, such as `decal.TopLogits`, is taken as it is, and so are Rows.
+        `empty` tells whether no rows are fine. If labels are those of the `whole` data, columns
+        that none of them names get a warning.
         """
         if isinstance(logits, cls):
             return logits

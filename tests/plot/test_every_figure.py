@@ -58,9 +58,6 @@ FIGURES = {
     "reliability": lambda ax: plot.reliability(
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
-    "calibration_test": lambda ax: plot.calibration_test(
-        decal.calibration.refute(BOX, [0, 1]), ax=ax
-    ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
 }
@@ -187,11 +184,6 @@ def reliability(credal, rng):
     return plot.reliability(decal.calibration.refute(credal, labels, by="top"))
 
 
-def calibration_test(credal, rng):
-    labels = rng.integers(5, size=200)
-    return plot.calibration_test(decal.calibration.refute(credal, labels))
-
-
 def risk_coverage(_, rng):
     wrong = rng.random(500) < 0.2
     sharp, blunt = (rng.normal(size=500) + pull * wrong for pull in (2, 1))
@@ -222,7 +214,6 @@ BASELINE_FIGURES = {
     "binary": binary,
     "tradeoff": tradeoff,
     "reliability": reliability,
-    "calibration_test": calibration_test,
     "likelihood": likelihood,
     "risk_coverage": risk_coverage,
     "frequencies": lambda *_: plot.frequencies(some_shift().frequencies),

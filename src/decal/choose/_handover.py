@@ -54,20 +54,12 @@ CURVE = "curve "  # begins names of arrays with curves; the number of the score 
 
 @dataclass(frozen=True)
 class TriageOutcome:
-    """What handing over did on labelled rows.
-
-    Attributes
-    ----------
-    rows, handed_over
-        How many there are, and the share of them that goes to a person.
-    error_rate, slip_rate : float
-        Shares that are kept and wrong: of the rows kept, 0 if there is none, and of all rows.
-    """
+    """What handing over did on labelled rows."""
 
     rows: int
-    handed_over: float
-    error_rate: float
-    slip_rate: float
+    handed_over: float  # share of them that goes to a person
+    error_rate: float  # share of the rows kept that are wrong; 0 if none is kept
+    slip_rate: float  # share of all rows that are kept and wrong
 
     @classmethod
     def of(cls, kept: Mask, wrong: Mask) -> TriageOutcome:

@@ -28,14 +28,13 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
     from decal.plot._many_inputs import binary
-    from decal.plot._reliability import calibration_test, reliability
+    from decal.plot._reliability import reliability
     from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider
 
 __all__ = [
     "binary",
-    "calibration_test",
     "frequencies",
     "grid",
     "intervals",
