@@ -23,7 +23,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 from decal import plot  # noqa: E402
 from decal.choose import plausibility, triage  # noqa: E402
 from decal.evaluate import calibration, metrics  # noqa: E402
-from decal.llm import LabelMasses, spread  # noqa: E402
+from decal.llm import LabelMasses  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
 
@@ -353,11 +353,11 @@ def test_sets_in_another_order_are_brought_into_one_before_they_are_united():
     other = decal.IntervalCredalSet(low + 0.1, low + 0.5, point=one.point, classes="ab")
     right = decal.credal.union([one, other])
     mixed = [one.with_index(ids), other.with_index(ids)[order]]
-    for found in (decal.credal.union(mixed), spread(mixed, how="union")):
-        np.testing.assert_allclose(found.lower, right.lower, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.upper, right.upper, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.point, right.point, rtol=0, atol=1e-15)
-        assert found.index["row"].tolist() == ids.tolist()
+    found = decal.credal.union(mixed)
+    np.testing.assert_allclose(found.lower, right.lower, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.upper, right.upper, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.point, right.point, rtol=0, atol=1e-15)
+    assert found.index["row"].tolist() == ids.tolist()
     strangers = other.with_index(np.array(["r1", "r2", "r4"]))
     with pytest.raises(ValueError, match=r"sets\[1\] must be of the rows of sets\[0\]: got 'r4'"):
         decal.credal.union([mixed[0], strangers])
@@ -378,7 +378,7 @@ def test_two_batches_of_answers_with_their_ids_in_another_order_agree():
     words = Verbaliser(["Yes", "No"])
     first = label_masses([line("a", 0.9), line("b", 0.12)], words)
     again = label_masses([line("b", 0.14), line("a", 0.88)], words)
-    found = spread([label_probabilities(first), label_probabilities(again)], how="union")
+    found = decal.credal.union([label_probabilities(first), label_probabilities(again)])
     np.testing.assert_allclose(found.lower[:, 0], [0.88, 0.12], rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.upper[:, 0], [0.9, 0.14], rtol=0, atol=1e-6)
 

@@ -10,9 +10,13 @@ Imports from `_base`, `rows`, `io`, `credal`, `directions`, `decalibrator` and
 
 from decal.credal import union
 from decal.llm._answers import Answer, Answers, Position, Skipped, read_answer, read_answers
-from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
+from decal.llm._causal import (
+    label_logits,
+    next_token_log_probabilities,
+    spread,
+    vocabulary_tokens,
+)
 from decal.llm._masses import label_masses, vocabulary_masses
-from decal.llm._prompts import spread
 from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
 from decal.llm._verbaliser import check_spellings as check_spellings
