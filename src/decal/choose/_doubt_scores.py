@@ -161,11 +161,15 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
 
 @dataclass(frozen=True)
 class Trial:
-    """How a score did on labelled rows: its risk-coverage curve, and how it compares."""
+    """How a score did on labelled rows.
 
-    curve: RiskCoverage  # error rates of what is kept
-    gain: float  # by how much its area is below that of the model's own confidence
-    error: float  # standard error of the gain
+    Its risk-coverage `curve`; the `gain`, by how much its area is below that of the model's own
+    confidence; and the standard `error` of that.
+    """
+
+    curve: RiskCoverage
+    gain: float
+    error: float
 
 
 def cross_scored(logits: Array, labels: Labels, model: Predictor | None) -> Scored:

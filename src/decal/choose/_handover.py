@@ -54,12 +54,15 @@ CURVE = "curve "  # begins names of arrays with curves; the number of the score 
 
 @dataclass(frozen=True)
 class TriageOutcome:
-    """What handing over did on labelled rows."""
+    """What handing over did on labelled rows: how many, and the share that goes to a person.
+
+    And the shares that are kept and wrong: of the rows kept, 0 if there is none; and of all rows.
+    """
 
     rows: int
-    handed_over: float  # share of them that goes to a person
-    error_rate: float  # share of the rows kept that are wrong; 0 if none is kept
-    slip_rate: float  # share of all rows that are kept and wrong
+    handed_over: float
+    error_rate: float
+    slip_rate: float
 
     @classmethod
     def of(cls, kept: Mask, wrong: Mask) -> TriageOutcome:
