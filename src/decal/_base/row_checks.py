@@ -310,8 +310,8 @@ def check_class_names(
     return names
 
 
-def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp], int]:
-    """(n, A) integers in -1..classes-1, at least one per row not -1; and the number of classes."""
+def check_annotations(annotations: Any, classes: int) -> NDArray[np.intp]:
+    """(n, A) integers in -1..classes-1, at least one per row not -1."""
     array = to_numpy(annotations, "annotations")
     if array.ndim != 2 or array.size == 0:
         rule = "be a matrix with a row per example and a column per annotator"
@@ -327,7 +327,7 @@ def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp],
     if without.size:
         rule, fact = "have a label in every row", f"only -1 in row {without[0]}"
         raise InputError("annotations", rule, fact, "Leave such rows out, of logits too.")
-    return array, classes
+    return array
 
 
 def check_groups(groups: Any, rows: int) -> NDArray[Any]:

@@ -80,8 +80,6 @@ class Triage(Saved):
     ----------
     score : str
         Name of the score chosen.
-    threshold : float
-        Rows whose score reaches it are handed over. NaN if that depends on the batch.
     purpose, target, confidence
         "cost", "budget", "error_rate" or "slip_rate", its number, and the confidence or None.
     trials : dict of Trial

@@ -178,7 +178,8 @@ def shares(annotations: Any, classes: int) -> Array:
     array([[0.5 , 0.25, 0.25],
            [0.  , 1.  , 0.  ]])
     """
-    votes, K = check_annotations(annotations, check_count(classes, "classes", least=2))
+    K = check_count(classes, "classes", least=2)
+    votes = check_annotations(annotations, K)
     given = votes >= 0
     cells = (np.arange(len(votes))[:, None] * K + votes)[given]
     counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
