@@ -197,8 +197,6 @@ class Rows:
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
-        if hasattr(logits, "require_order_of"):
-            logits.require_order_of(labels)
         framed, matrix = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)

@@ -358,6 +358,9 @@ def test_sets_in_another_order_are_brought_into_one_before_they_are_united():
     np.testing.assert_allclose(found.upper, right.upper, rtol=0, atol=1e-15)
     np.testing.assert_allclose(found.point, right.point, rtol=0, atol=1e-15)
     assert found.index["row"].tolist() == ids.tolist()
+    digits = [one.with_index(np.array(["7", "8", "9"])), other.with_index([9, 8, 7])]
+    turned = decal.credal.union([one, other[::-1]])
+    np.testing.assert_allclose(decal.credal.union(digits).lower, turned.lower)
     strangers = other.with_index(np.array(["r1", "r2", "r4"]))
     with pytest.raises(ValueError, match=r"sets\[1\] must be of the rows of sets\[0\]: got 'r4'"):
         decal.credal.union([mixed[0], strangers])
@@ -381,6 +384,14 @@ def test_two_batches_of_answers_with_their_ids_in_another_order_agree():
     found = decal.credal.union([label_probabilities(first), label_probabilities(again)])
     np.testing.assert_allclose(found.lower[:, 0], [0.88, 0.12], rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.upper[:, 0], [0.9, 0.14], rtol=0, atol=1e-6)
+
+
+def test_numbers_name_the_answers_whose_ids_are_their_digits():
+    masses = LabelMasses(np.log(P), np.log(P), NAMES, tuple(str(1000 + i) for i in range(N)))
+    labels = pd.Series(np.array(NAMES)[Y], index=1000 + np.arange(N))
+    decalibrate_answers(masses, labels, alpha=0.8)
+    with pytest.raises(ValueError, match=r"labels must be .*: got 1049 in row 0, .* has '1000'"):
+        decalibrate_answers(masses, labels[::-1], alpha=0.8)
 
 
 def test_labels_of_answers_may_be_a_mapping_by_id():

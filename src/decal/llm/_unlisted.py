@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -105,23 +104,6 @@ class LabelMasses:
         at = Reference(np.zeros(K))
         return FitState(model.directions, at, n, weight, tuple(evidence), self.classes)
 
-    def require_order_of(self, labels: Any) -> None:
-        """InputError if labels (n,) have an index of pandas with these names in another order."""
-        index: Any = getattr(labels, "index", None)
-        if self.names is None or not hasattr(index, "nlevels"):
-            return
-        ids = tuple(map(str, index))
-        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
-        if ids == self.names or counts or set(ids).isdisjoint(self.names):
-            return
-        differ = enumerate(zip_longest(ids, self.names))
-        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-        had = f"{found!r} in row {row}, where the answers have {wanted!r}"
-        remedy = "Reorder them with labels.loc[list(masses.names)], or pass labels.to_numpy() to "
-        remedy += "go by position."
-        rule = "be in the order of the answers"
-        raise InputError("labels", rule, f"{len(ids)} labels, and {had}", remedy)
-
     @property
     def _index(self) -> dict[str, NDArray[Any]] | None:
         """What tells answers apart, see `decal._base.data_frames.require_same_order`."""
@@ -207,7 +189,6 @@ def decalibrate(
     if isinstance(labels, Mapping):
         labels = by_name(labels, masses.names, n, "labels", of="answers")
     require_same_order(masses=masses, labels=labels)
-    masses.require_order_of(labels)
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
         return decalibrate_logits(masses.logits(), columns, classes=masses.classes, **settings)
