@@ -234,6 +234,7 @@ CASES = {
         lambda w, x: plot.binary(w.label_sets.label("cat"), labels=x),
         lambda w: w.series(np.where(ANSWERS[:, 0] == 1, "yes", "no")),
     ),
+    "plot.decomposition": (lambda w, x: plot.decomposition(w.sets, labels=x), "labels"),
     "plot.spider, truth": (lambda w, x: plot.spider(w.sets, 0, truth=x), "truth"),
     "plot.intervals, truth": (lambda w, x: plot.intervals(w.sets, 0, truth=x), "truth"),
     "plot.simplex, truth": (lambda w, x: plot.simplex(w.sets, 0, truth=x), "truth"),

@@ -55,6 +55,7 @@ FIGURES = {
     "intervals": lambda ax: plot.intervals(BOX, ax=ax, truth=TRUTH),
     "binary": lambda ax: plot.binary(PAIR, ax=ax, labels=[1, 0]),
     "tradeoff": lambda ax: plot.tradeoff({"one": CURVE}, ax=ax, mark=[0.9]),
+    "decomposition": lambda ax: plot.decomposition(BOX, ax=ax),
     "reliability": lambda ax: plot.reliability(
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
@@ -213,6 +214,7 @@ BASELINE_FIGURES = {
     "intervals": lambda credal, rng: plot.intervals(credal, truth=rng.dirichlet(np.ones(5))),
     "binary": binary,
     "tradeoff": tradeoff,
+    "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
     "reliability": reliability,
     "likelihood": likelihood,
     "risk_coverage": risk_coverage,

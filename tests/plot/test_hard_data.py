@@ -138,6 +138,7 @@ def test_legends_do_not_lie_on_axis_labels(size):
         "tradeoff": lambda: plot.tradeoff({"a": curve, "b": curve}, direct=False),
         "intervals": lambda: plot.intervals(many_classes(5)),
         "likelihood": lambda: plot.likelihood(model),
+        "decomposition": lambda: plot.decomposition(many_rows(9), labels=np.zeros(9, int)),
     }
     with plt.rc_context({"font.size": size}):
         for name, draw in draws.items():

@@ -7,6 +7,7 @@ import decal
 
 pytest.importorskip("matplotlib")
 
+from matplotlib.backend_bases import MouseEvent
 from matplotlib.collections import PolyCollection
 
 from decal import plot
@@ -78,3 +79,46 @@ def test_thousands_of_inputs_and_none_are_drawn():
     line = next(line for line in ax.lines if len(line.get_ydata()) == 3000)
     assert line.get_ydata() == pytest.approx(np.sort(p))
     plot.binary(credal[:0]).figure.canvas.draw()
+
+
+def test_marks_lie_at_lower_entropy_and_entropy_range(sample):
+    logits, labels, model = sample
+    credal = model.predict(logits)
+    ax = plot.decomposition(credal, labels=labels)
+    low, high = credal.entropy()
+    right = credal.point.argmax(axis=1) == labels
+    for made, of in zip(ax.collections, (right, ~right), strict=True):
+        offsets = made.get_offsets()
+        shown = ~np.ma.getmaskarray(offsets).any(axis=1)
+        assert np.array_equal(shown, of)
+        expected = np.column_stack([low, high - low])
+        assert np.asarray(offsets)[of] == pytest.approx(expected[of])
+    assert [c.get_gid() for c in ax.collections] == ["right", "wrong"]
+    assert legend_of(ax) == [f"right: {right.sum()}", f"wrong: {(~right).sum()}"]
+
+
+def test_a_click_on_a_mark_tells_its_row(sample):
+    logits, labels, model = sample
+    credal = model.predict(logits)
+    ax = plot.decomposition(credal, labels=labels)
+    figure = ax.figure
+    figure.canvas.draw()
+    picked = []
+    figure.canvas.mpl_connect("pick_event", lambda event: picked.append(event))
+    row = int(np.flatnonzero(credal.point.argmax(axis=1) != labels)[0])
+    least, greatest = (side[row] for side in credal.entropy())
+    at = ax.transData.transform((least, greatest - least))
+    click = MouseEvent("button_press_event", figure.canvas, *at, button=1)
+    figure.canvas.callbacks.process("button_press_event", click)
+    assert row in {int(i) for e in picked if e.artist.get_gid() == "wrong" for i in e.ind}
+
+
+def test_empty_inputs_are_left_out_and_counted():
+    ax = plot.decomposition(PAIR)
+    shown = ~np.ma.getmaskarray(ax.collections[0].get_offsets()).any(axis=1)
+    assert shown.tolist() == [True, True, True, False, True]
+    assert "(1 empty inputs left out)" in ax.get_xlabel()
+    hull = decal.HullCredalSet([[[0.9, 0.1], [0.5, 0.5]]])
+    ((x, y),) = plot.decomposition(hull).collections[0].get_offsets()
+    least = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1))
+    assert (x, y) == pytest.approx((least, np.log(2) - least))

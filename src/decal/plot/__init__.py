@@ -27,7 +27,7 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
     from decal.plot._grid import grid
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
-    from decal.plot._many_inputs import binary
+    from decal.plot._many_inputs import binary, decomposition
     from decal.plot._reliability import reliability
     from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
@@ -35,6 +35,7 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
 
 __all__ = [
     "binary",
+    "decomposition",
     "frequencies",
     "grid",
     "intervals",

@@ -1,4 +1,4 @@
-"""Many inputs of two classes: their intervals, in order of prediction."""
+"""Figures of many inputs: intervals of two classes, and the two kinds of uncertainty."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def binary(
     ['1: 1', 'undetermined: 1', '0: 1']
     """
     if credal.shape[1] != 2:
-        raise InputError("credal", "have two classes", f"{credal.shape[1]}")
+        remedy = "Use decal.plot.decomposition for many inputs of more classes."
+        raise InputError("credal", "have two classes", f"{credal.shape[1]}", remedy)
     threshold = check_alpha(threshold, "threshold")
     inside = check_event([positive], 2, credal.classes)
     k = int(inside.argmax())
@@ -109,6 +110,70 @@ def binary(
     ax.yaxis.label.set(text=title, fontfamily=families)
     if legend:
         style.legend_below(ax, handles, drop=2.4)
+    return ax
+
+
+def decomposition(
+    credal: CredalSet, *, ax: Axes | None = None, labels: Any = None, legend: bool = True
+) -> Axes:
+    """Aleatoric against epistemic uncertainty, a mark per input.
+
+    Aleatoric is the lower entropy, epistemic the upper minus the lower one, in nats. Their sum
+    cannot exceed the logarithm of the number of classes: the line. Marks are path collections with
+    gid "inputs", or "right" and "wrong", and can be picked: in a "pick_event", ``event.ind`` are
+    rows of `credal`. Vector files store more than 2,000 of them as a picture.
+
+    Parameters
+    ----------
+    credal : CredalSet
+        Empty inputs are left out, and counted.
+    labels : (n,) array, optional
+        True classes: inputs are coloured by whether the prediction is right.
+    ax, legend
+        As for all figures: see `decal.plot`.
+
+    Examples
+    --------
+    >>> import decal
+    >>> c = decal.IntervalCredalSet([[0.6, 0.1], [0.3, 0.2]], [[0.9, 0.4], [0.8, 0.7]])
+    >>> decal.plot.decomposition(c).collections[0].get_offsets().round(3).tolist()
+    [[0.325, 0.348], [0.5, 0.193]]
+    """
+    # Not epistemic(), which warns where most sets are at the cap: here one can see that.
+    aleatoric, total = credal.entropy(empty="nan")
+    epistemic = np.maximum(total - aleatoric, 0.0)
+    n, K = credal.shape
+    ax = style.axes_or_new(ax, 4.2, 3.6)
+    ink = style.frame(ax)
+    groups: dict[str, tuple[Mask, str]] = {"inputs": (np.ones(n, bool), ink.models[0])}
+    if labels is not None:
+        right = credal.decide("point", empty="nan") == credal.check_labels(labels)
+        groups = {"right": (right, ink.models[0]), "wrong": (~right, ink.truth)}
+    area = float(np.clip(8000 / max(n, 1), 3, 22)) * unit() ** 2  # points²: they share 8000
+    strength = float(np.clip(30 / max(n, 1) ** 0.5, 0.3, 0.85))
+    handles: list[Artist] = []
+    known = ~np.isnan(aleatoric)
+    for name, (chosen, colour) in groups.items():
+        hidden = ~(chosen & known)
+        ax.scatter(
+            np.ma.array(aleatoric, mask=hidden), np.ma.array(epistemic, mask=hidden), s=area,
+            color=colour, alpha=strength, linewidths=0, gid=name, picker=True,
+            rasterized=n > RASTERISED, zorder=2 + (name == "wrong"),
+        )  # fmt: skip
+        handles.append(ink.mark_handle(f"{name}: {(~hidden).sum():,}", colour, "o"))
+    top = np.log(K)
+    ax.plot([0, top], [top, 0], color=ink.muted, lw=0.8 * unit(), ls=style.DASHED, zorder=1)
+    ax.annotate(
+        f"total = ln {K:,}", (0.72 * top, 0.28 * top), (4 * unit(), 2 * unit()), va="bottom",
+        textcoords="offset points", fontsize="small", color=ink.muted,
+    )  # fmt: skip
+    room = 0.03 * top
+    ax.set(xlim=(-room, top + room), ylim=(-room, top + room))
+    left_out = int((~known).sum())
+    note = f" ({left_out:,} empty inputs left out)" if left_out else ""
+    ax.set(xlabel=f"aleatoric uncertainty (nats){note}", ylabel="epistemic uncertainty (nats)")
+    if legend and labels is not None:
+        style.legend_below(ax, handles)
     return ax
 
 
