@@ -159,7 +159,7 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
 
     def asked(rows: Indices, alpha: float) -> Mask:
         some = data[rows]
-        kept = kept_classes(predict_rows(model, some, alpha), rule)
+        kept = predict_rows(model, some, alpha).decide(rule)
         return np.asarray(kept[np.arange(len(rows)), some.labels])
 
     between = local_budgets(model, data, rule)
@@ -219,11 +219,6 @@ def local_budgets(model: Predictor, data: Rows, rule: str) -> tuple[Array, Array
     least = np.where(np.isfinite(least), least * weight, 0.0)
     most = np.where(np.isfinite(most), most * weight, np.inf)
     return least, np.maximum(least, most)
-
-
-def kept_classes(credal: CredalSet, rule: str) -> Mask:
-    """(n, K) the classes in every decision set."""
-    return np.asarray(credal.decide(rule), dtype=bool)
 
 
 # By statistical theory
