@@ -36,6 +36,7 @@ WORDS = {
     1: ("terrible", "awful", "horrible"),
 }
 RATINGS = decal.llm.Verbaliser(["1", "2", "3", "4", "5"])
+WORTH = [1, 2, 3, 4, 5]
 ALPHA = 0.95
 TOPS = (5, 20, None)
 SENTENCES = 200
@@ -89,7 +90,7 @@ def main() -> None:
 def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
     """What the judge says, as numbers and as intervals."""
     masses = decal.llm.vocabulary_masses(log_p, tokens, RATINGS)
-    raw = decal.llm.Ratings(decal.llm.label_probabilities(masses)).expected()[0]
+    raw = decal.llm.label_probabilities(masses).expectation(WORTH)[0]
     said = np.exp(masses.lower).sum(axis=1)
     correlation = float(np.corrcoef(raw, deserved)[0, 1])
     print(f"digits have {said.mean():.2f} of the probability")
@@ -106,17 +107,18 @@ def judged(log_p: np.ndarray, tokens: list[str], deserved: np.ndarray) -> dict:
         credal = decal.llm.predict(d, listed)
         for rating in (5, 4, 3, 2, 1):
             rows = deserved[~fit] == rating
-            ratings = decal.llm.Ratings(credal[rows])
-            low, high = (end.mean() for end in ratings.at_least(4))
+            high_ratings = [float(end.mean()) for end in credal[rows].probability(["4", "5"])]
             alone = float(raw[~fit][rows].mean())
-            mean, wide = ratings.mean(), ratings.mean(confidence=0.95)
-            shown = "all" if top is None else top
-            print(
-                f"| {rating} | {alone:.2f} | {shown} | {mean} | {wide} | [{low:.2f}, {high:.2f}] |"
+            ends = credal[rows].expectation(WORTH)
+            mean = [float(end.mean()) for end in ends]
+            room = [1.96 * float(end.std(ddof=1)) / rows.sum() ** 0.5 for end in ends]
+            sampling = [max(1.0, mean[0] - room[0]), min(5.0, mean[1] + room[1])]
+            intervals = " | ".join(
+                f"[{low:.3f}, {high:.3f}]" for low, high in (mean, sampling, high_ratings)
             )
-            found = {"deserved": rating, "top": top, "alone": alone}
-            found |= {"mean": [mean.lower, mean.upper], "sampling": [wide.lower, wide.upper]}
-            results["means"].append(found | {"at_least_4": [float(low), float(high)]})
+            print(f"| {rating} | {alone:.2f} | {'all' if top is None else top} | {intervals} |")
+            found = {"deserved": rating, "top": top, "alone": alone, "mean": mean}
+            results["means"].append(found | {"sampling": sampling, "at_least_4": high_ratings})
     return results
 
 

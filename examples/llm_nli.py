@@ -167,7 +167,7 @@ def templates(items, human, logits, cache: Path) -> dict[str, float]:
             d = fitted(z[:half], labels[:half], {"alpha": alpha, "reference": "best"})
             sets.append(d.predict(z[half:]))
         names = ("Yes first", "No first", "union")
-        for name, credal in zip(names, [*sets, decal.llm.spread(sets, how="union")], strict=True):
+        for name, credal in zip(names, [*sets, decal.llm.union(sets)], strict=True):
             covered = decal.metrics.coverage(credal, human[half:count])
             efficiency = decal.metrics.efficiency(credal)
             print(f"alpha {alpha}, {name}: coverage {covered:.2f}, efficiency {efficiency:.2f}")

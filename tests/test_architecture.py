@@ -55,7 +55,6 @@ TESTS_ELSEWHERE = {
     "_base.set_checks": "credal/test_credal_set.py",
     "choose._choosing": "choose/test_choose.py",
     "choose._order": "choose/test_thresholds.py",
-    "choose._path": "choose/test_choose.py",
     "choose._plausibility": "choose/test_choose.py",
     "choose._promises": "choose/test_choose.py",
     "choose._surprises": "choose/test_hold.py",
@@ -94,6 +93,7 @@ TESTS_ELSEWHERE = {
     "torch._head": "test_torch.py",
     "torch.batches": "test_torch_batches.py",
     "zeroshot._encoders": "test_zeroshot.py",
+    "zeroshot._pretrained": "test_zeroshot_pretrained.py",
 }
 """Modules whose tests are not found by name, and the file in tests/ that tests them."""
 
@@ -175,9 +175,8 @@ def test_a_newcomer_sees_few_names_and_every_integration():
 def test_a_function_and_its_room_have_one_name():
     # `decal.choose` is what users call; the room is found by import.
     assert callable(decal.choose)
-    from decal.choose import path, triage
+    from decal.choose import triage
 
-    assert callable(path)
     assert callable(triage)
 
 

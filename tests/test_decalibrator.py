@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import decal
-from decal.choose import path, triage
+from decal.choose import triage
 from helpers.archives import read_npz
 from helpers.sealed_files import write_sealed
 from helpers.strategies import alphas, at_most, endpoints, labelled_logits
@@ -647,6 +647,5 @@ def test_searches_that_try_small_alphas_say_nothing_of_them():
     y = np.argmax(z + rng.gumbel(size=z.shape), axis=1)
     d = decal.decalibrate(z, y, alpha=0.8)
     decal.choose(d, z, width=0.98)
-    path(d, z)
     triage(z, y, budget=0.2)
     assert not d._told

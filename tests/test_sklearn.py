@@ -40,7 +40,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import decal
-from decal.choose import path, plausibility, triage
+from decal.choose import plausibility, triage
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier
 from helpers.sealed_files import write_sealed
 
@@ -1053,7 +1053,6 @@ def test_a_classifier_of_features_is_refused_by_name_where_logits_are_taken():
         lambda: decal.choose(clf, z, coverage=0.5, distributions=softmax(z, axis=1)),
         lambda: decal.choose(clf, z, labels, hold=0.9),
         lambda: plausibility(clf, z, labels=labels),
-        lambda: path(clf, z),
         lambda: decal.LabelShift.of(clf),
     ]
     for call in calls:

@@ -71,29 +71,6 @@ def test_torch_head(model):
     assert_same(SimpleNamespace(lower=lower, upper=upper), model.predict(logits))
 
 
-@pytest.mark.torch
-def test_text():
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    from decal.llm.text import TextClassifier
-
-    words = Tokenizer(models.WordLevel({"[PAD]": 0, "[UNK]": 1, "good": 2}, unk_token="[UNK]"))
-    words.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]")
-    tower = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
-    config = transformers.BertConfig(
-        vocab_size=3, num_attention_heads=1, id2label=dict(enumerate(CLASSES)), **tower
-    )
-    network = transformers.BertForSequenceClassification(config).eval()
-    classifier = TextClassifier(network, tokenizer)
-    with torch.no_grad():
-        expected = network(**tokenizer(["good news"], return_tensors="pt")).logits
-    np.testing.assert_allclose(classifier.logits(["good news"]), expected, atol=1e-6)
-    assert classifier.classes == CLASSES
-
-
 def test_llm(model):
     verbaliser = decal.llm.Verbaliser(CLASSES, space=False)
     z = np.log([[0.5, 0.2, 0.1, 0.2]])

@@ -24,13 +24,13 @@ pytest.importorskip("PIL")
 from PIL import Image  # noqa: E402
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors  # noqa: E402
 
-from decal.llm.pretrained import NEW_TRANSFORMERS  # noqa: E402
 from decal.zeroshot import (  # noqa: E402
     TEMPLATES,
     OpenClipEncoder,
     TransformersEncoder,
     ZeroShotClassifier,
 )
+from decal.zeroshot._pretrained import NEW_TRANSFORMERS  # noqa: E402
 
 pytestmark = pytest.mark.torch
 torch.set_num_threads(1)
@@ -308,16 +308,6 @@ def test_a_class_unseen_in_calibration_has_no_lower_end(clip_folder, pictures):
 
 def test_the_head_is_read_from_the_model(saved):
     assert load(saved).head == ("softmax" if saved.kind == "clip" else "sigmoid")
-
-
-def test_only_a_sigmoid_head_gives_probabilities_of_single_labels(saved, pictures):
-    classifier = load(saved)
-    if saved.kind == "clip":
-        with pytest.raises(ValueError, match=r"sigmoid head: got a softmax head \(CLIP\)"):
-            classifier.match_probabilities(pictures)
-        return
-    expected = torch.sigmoid(outputs(saved, named(ENGLISH), pictures).logits_per_image)
-    np.testing.assert_allclose(classifier.match_probabilities(pictures), expected, atol=1e-6)
 
 
 def test_nobody_can_say_which_head_a_model_has(saved):
@@ -767,6 +757,14 @@ def test_an_incomplete_folder_names_what_it_must_hold(clip_folder, tmp_path, los
     folder = shutil.copytree(clip_folder, tmp_path / "part")
     (folder / lost).unlink()
     with pytest.raises(FileNotFoundError, match=r"a folder that does not hold all of it.*Needed"):
+        ZeroShotClassifier.from_pretrained(folder, LABELS)
+
+
+def test_a_torn_download_is_named(clip_folder, tmp_path):
+    folder = shutil.copytree(clip_folder, tmp_path / "torn")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    with pytest.raises(FileNotFoundError, match="or not intact"):
         ZeroShotClassifier.from_pretrained(folder, LABELS)
 
 

@@ -20,7 +20,6 @@ from decal._base.errors import FitWarning as FitWarning
 from decal._base.errors import InputWarning as InputWarning
 from decal.choose import Choice, choose, decalibrate
 from decal.choose import alpha_from_confidence as alpha_from_confidence
-from decal.choose import confidence_from_alpha as confidence_from_alpha
 from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
 from decal.credal import abstention_utility as abstention_utility
 from decal.decalibrator import Decalibrator, published

@@ -13,12 +13,7 @@ from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, InputError, Setting
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_steps
-from decal._base.settings import (
-    DEFAULT_ALPHA,
-    check_alpha,
-    check_choice,
-    check_flag,
-)
+from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_flag
 from decal.credal import IntervalCredalSet, KLCredalSet
 from decal.directions import (
     CHOSEN,

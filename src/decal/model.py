@@ -18,11 +18,7 @@ import numpy as np
 
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.errors import (
-    AnswerWarning,
-    InputError,
-    NotFittedError,
-)
+from decal._base.errors import AnswerWarning, InputError, NotFittedError
 from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
 from decal._base.settings import FrozenSettings, check_alpha
@@ -36,33 +32,17 @@ if TYPE_CHECKING:
     from decal.io.model_files import Arrays
     from decal.report import Report
 
-__all__ = [
-    "Model",
-    "NewInputs",
-    "Saved",
-    "load",
-    "predict_rows",
-    "read_inputs",
-    "require_classes",
-]
+__all__ = ["Model", "NewInputs", "Saved", "load", "predict_rows", "read_inputs", "require_classes"]
 
-CLASSES_SHOWN = 20
-"""Classes that a notebook lists."""
-
-LINE = 96
-"""Columns of a line that is printed."""
-
-FAR_FROM_REFERENCE = 10.0
-"""Budgets between a model and its reference that are worth a warning."""
+CLASSES_SHOWN = 20  # classes that a notebook lists
+LINE = 96  # columns of a line that is printed
+FAR_FROM_REFERENCE = 10.0  # budgets between a model and its reference that are worth a warning
 
 UNLIKE = 1e-3
 """New inputs are unlike the labelled ones if chance makes them differ so with this probability."""
 
-SAME_ROWS = 1e-9
-"""Distribution functions of confidences that differ by less are of the same rows."""
-
-FEWEST_SETS = 10
-"""Fewer sets say little about their mean width."""
+SAME_ROWS = 1e-9  # distribution functions of confidences that differ by less are of the same rows
+FEWEST_SETS = 10  # fewer sets say little about their mean width
 
 E = TypeVar("E")
 
@@ -371,14 +351,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
     def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
 
-        Parameters
-        ----------
-        logits, ids
-            As for `predict`.
-        labels : (n,) array, optional
-            As for `fit`.
-        empty : bool
-            Whether no rows are fine.
+        Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine.
         """
         return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
 
@@ -458,15 +431,7 @@ def shift_columns(model: Any) -> dict[str, list[str]]:
 
 
 class NewInputs:
-    """What is noticed of new inputs, over all chunks of them, and told once per model.
-
-    Parameters
-    ----------
-    model : Model
-        What predicts them.
-    alpha : float
-        The level.
-    """
+    """What is noticed of new inputs, over all chunks of them, and told once per model."""
 
     def __init__(self, model: Model[Any], alpha: float) -> None:
         self.model, self.alpha = model, alpha

@@ -392,6 +392,7 @@ class LabelEvidence:
                         raise ValueError("evidence and labels must be of the same data")
             elif not isinstance(direction, Local):
                 margins = LabelMargins.from_arrays(taken(arrays, "class."))
+                margins.require_margins()
                 weight = np.concatenate([margins.label_weight, margins.other_weight])
                 same = weight.shape == weights.shape
                 if not same or not np.allclose(weight, weights, rtol=WEIGHT_ROUND_OFF):

@@ -65,8 +65,7 @@ LEAST_ROWS = 10
 LEAST_UNCERTAIN_ROWS = 3
 """...and so many are enough if they are not 1 for one class and 0 for the others."""
 
-UNKNOWN = -1
-"""The answer where nobody knows whether an input has a label."""
+UNKNOWN = -1  # the answer where nobody knows whether an input has a label
 
 REMEDY: Words = (
     "Pass ",
@@ -81,37 +80,17 @@ Answers = NDArray[np.int8]
 
 @dataclass(frozen=True)
 class Schema:
-    """What a model lets in.
+    """What a model lets in."""
 
-    Attributes
-    ----------
-    width : int or None
-        Columns of logits, once the model was fitted.
-    classes : tuple of str, or None
-        Their names, if known.
-    probabilities : bool
-        Whether logits are given as probabilities.
-    floor : float or None
-        What smaller probabilities are raised to.
-    masks : bool
-        Whether -inf may mask classes.
-    answers : bool
-        Whether an input has an answer per label, instead of one label: 1, 0 or, where unknown, -1.
-    zeros_seen : bool
-        Whether answers 0 came before, so that -1 is known to mean unknown.
-    top_logits, masses : bool
-        Whether a `decal.TopLogits`, or a `decal.llm.LabelMasses`, may stand for logits.
-    """
-
-    width: int | None = None
-    classes: tuple[str, ...] | None = None
-    probabilities: bool = False
-    floor: float | None = None
-    masks: bool = True
-    answers: bool = False
-    zeros_seen: bool = False
-    top_logits: bool = False
-    masses: bool = False
+    width: int | None = None  # columns of logits, once the model was fitted
+    classes: tuple[str, ...] | None = None  # their names, if known
+    probabilities: bool = False  # whether logits are given as probabilities
+    floor: float | None = None  # what smaller probabilities are raised to
+    masks: bool = True  # whether -inf may mask classes
+    answers: bool = False  # an answer per label: 1, 0 or, where unknown, -1; else one label
+    zeros_seen: bool = False  # whether answers 0 came before, so that -1 is known to mean unknown
+    top_logits: bool = False  # whether a `decal.TopLogits` may stand for logits
+    masses: bool = False  # whether a `decal.llm.LabelMasses` may
 
     def takes_plain(self, values: Any) -> bool:
         """Whether values are new inputs without any names."""
@@ -130,19 +109,14 @@ class Rows:
 
     Attributes
     ----------
-    logits : (n, K) array
+    logits, truth : (n, K) arrays
         float32 or float64, -inf where a class is masked; or what stands for them: a
-        `decal.TopLogits` or a `decal.llm.LabelMasses`.
-    labels : (n,) or (n, L) array
-        Numbers of classes; or answers 1, 0 and, where unknown, -1.
-    weights : (n,) array
-        How many rows each one counts for.
-    classes : tuple of str
-        The names of the columns.
-    ids : mapping of str to (n,) arrays
-        What names the inputs.
-    truth : (n, K) array
-        Their true distributions.
+        `decal.TopLogits` or a `decal.llm.LabelMasses`. And the true distributions.
+    labels, weights : (n,) arrays
+        Numbers of classes, or (n, L) answers 1, 0 and, where unknown, -1; and how many rows each
+        one counts for.
+    classes, ids : tuple of str, mapping of str to (n,) arrays
+        The names of the columns, and what names the inputs.
     """
 
     logits: Any
@@ -211,27 +185,10 @@ class Rows:
     ) -> Self:
         """Rows from arrays, tensors or a data frame, after every check.
 
-        Parameters
-        ----------
-        logits : (n, K) array or data frame
-            What the schema says: logits or probabilities. What stands for logits, such as
-            `decal.TopLogits`, is taken as it is, and so are Rows.
-        labels : array, optional
-            Numbers or names of classes, or answers; of a data frame, also the name of a column.
-        sample_weight : (n,) array, optional
-            Of a data frame, also the name of a column.
-        classes : iterable, optional
-            Names of the columns, in the order that is wanted; by default those of the schema or,
-            with labels, all columns of a data frame that are nothing else.
-        ids : str, list of str or (n,) array, optional
-            What names the inputs; by default the index of a pandas DataFrame.
-        schema : Schema
-            What the model lets in.
-        empty : bool
-            Whether no rows are fine.
-        whole : bool
-            Whether labels are those of all the data: then columns that none of them names get a
-            warning.
+        Arguments are as for `Model.fit` and `Model.predict`, of which the `schema` says what is let
+        in. What stands for logits, such as `decal.TopLogits`, is taken as it is, and so are Rows.
+        `empty` tells whether no rows are fine. If labels are those of the `whole` data, columns
+        that none of them names get a warning.
         """
         if isinstance(logits, cls):
             return logits
@@ -240,8 +197,6 @@ class Rows:
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
-        if hasattr(logits, "require_order_of"):
-            logits.require_order_of(labels)
         framed, matrix = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
@@ -535,12 +490,7 @@ def log_odds(p: Array, floor: float | None) -> Array:
 
 
 def check_answers(
-    labels: Any,
-    shape: tuple[int, ...],
-    names: Sequence[str] | None,
-    schema: Schema,
-    *,
-    whole: bool,
+    labels: Any, shape: tuple[int, ...], names: Sequence[str] | None, schema: Schema, *, whole: bool
 ) -> Answers:
     """(n, L) of 1, 0 and, where nobody knows, -1: from these, booleans, or numbers with NaN.
 

@@ -301,17 +301,6 @@ def test_templates_and_members_that_are_frames_are_matched_by_name():
         spread([one, other.iloc[::-1]])
 
 
-def test_ratings_go_by_name():
-    from decal.llm import Ratings
-
-    sets = decal.IntervalCredalSet(P * 0.9, P * 0.9 + 0.1, classes=NAMES)
-    series = pd.Series(VALUES, index=NAMES)[BACK]
-    for values in (series, series.to_dict()):
-        np.testing.assert_array_equal(Ratings(sets, values).values, VALUES)
-    with pytest.raises(ValueError, match="values must name each of the 3 classes once"):
-        Ratings(sets, {"cat": 1, "dog": 2})
-
-
 def test_predicted_classes_come_back_by_name():
     table = pd.DataFrame(Z, columns=NAMES)
     by_frame = triage(table, LABELS, cost=0.3)
@@ -332,16 +321,6 @@ def test_true_distributions_in_pictures_go_by_name(sets):
         np.testing.assert_array_equal(true_row(given, 3, sets), P[3])
     with pytest.raises(ValueError, match="truth must name each of the 3 classes once"):
         true_row({"cat": 0.5, "dog": 0.5}, 3, sets)
-
-
-def test_one_input_in_a_picture_goes_by_name():
-    pytest.importorskip("matplotlib", reason="needs decal[plot]")
-    from decal.plot._alphas import _bands
-
-    model = decal.decalibrate(Z, Y, alpha=0.9, classes=NAMES)
-    expected = _bands(model, Z[3], [0.9], None)
-    found = _bands(model, pd.Series(Z[3], index=NAMES)[BACK], [0.9], None)
-    np.testing.assert_array_equal(found.lower, expected.lower)
 
 
 def test_true_distributions_on_a_page_go_by_name(sets):

@@ -9,7 +9,7 @@ import pytest
 
 import decal
 from decal._base.data_frames import class_columns, index_of, require_same_order
-from decal.choose import path, plausibility, triage
+from decal.choose import plausibility, triage
 from helpers.logit_files import NAMES, make_labelled
 
 pd = pytest.importorskip("pandas", reason="needs decal[pandas]")
@@ -193,11 +193,10 @@ def test_questions_of_a_model_take_frames_by_name(model):
     assert decal.choose(model, mixed, coverage=0.8, distributions=said) == decal.choose(
         model, Z, coverage=0.8, distributions=truth
     )
-    by_name = path(model, mixed, distributions=said, labels=LABELS, alphas=[0.9])
-    by_number = path(model, Z, distributions=truth, labels=Y, alphas=[0.9])
-    assert by_name.coverage == by_number.coverage
-    assert by_name.miss_rate == by_number.miss_rate
+    by_name = plausibility(model, mixed, labels=LABELS)
+    assert by_name.tolist() == plausibility(model, Z, labels=Y).tolist()
     credal = model.predict(Z)
+    assert decal.metrics.coverage(credal, said) == decal.metrics.coverage(credal, truth)
     assert credal.contains(said).tolist() == credal.contains(truth).tolist()
     coupled = decal.CoupledDecalibrator(0.9, likelihood="mean").fit(mixed, LABELS)
     expected = decal.CoupledDecalibrator(0.9, likelihood="mean").fit(Z, Y).predict(Z[:2])
@@ -335,7 +334,6 @@ def test_labels_with_the_index_of_the_logits_must_be_in_its_order(model):
         lambda y: decal.CoupledDecalibrator(0.9, likelihood="mean").fit(table, y),
         lambda y: decal.choose(model, table, y, miss=0.2),
         lambda y: plausibility(model, table, labels=y),
-        lambda y: path(model, table, labels=y, alphas=[0.9]),
         lambda y: triage(table, y, cost=0.3),
         lambda y: model.explore(table, labels=y),
     ):

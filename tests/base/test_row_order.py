@@ -21,9 +21,9 @@ from matplotlib import pyplot as plt  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 
 from decal import plot  # noqa: E402
-from decal.choose import path, plausibility, triage  # noqa: E402
+from decal.choose import plausibility, triage  # noqa: E402
 from decal.evaluate import calibration, metrics  # noqa: E402
-from decal.llm import LabelMasses, spread  # noqa: E402
+from decal.llm import LabelMasses  # noqa: E402
 from decal.llm import decalibrate as decalibrate_answers  # noqa: E402
 from decal.sklearn import CredalClassifier, ShiftAdaptedClassifier  # noqa: E402
 
@@ -68,9 +68,9 @@ class World:
         return hull.with_index(self.index)
 
     def masses(self):
-        z, none = np.log(P), np.zeros((N, K), dtype=int)
+        z = np.log(P)
         names = tuple(map(str, self.index))
-        return LabelMasses(z, z, none, np.zeros(N), np.full(N, K), NAMES, names)
+        return LabelMasses(z, z, NAMES, names)
 
 
 def chooses(w, **options):
@@ -174,7 +174,6 @@ CASES = {
     # how good they are
     "coverage": (lambda w, x: metrics.coverage(w.sets, x), "truth"),
     "aurc": (lambda w, x: metrics.aurc(w.scores, x), "wrong"),
-    "excess_aurc": (lambda w, x: metrics.excess_aurc(w.scores, x), "wrong"),
     "risk_coverage": (lambda w, x: metrics.risk_coverage(w.scores, x), "wrong"),
     "calibration error": (
         lambda w, x: metrics.expected_calibration_error(w.truth, x),
@@ -182,9 +181,7 @@ CASES = {
     ),
     "refute": (lambda w, x: calibration.refute(w.sets, x), "labels"),
     "log_scores": (lambda w, x: calibration.log_scores(w.sets, x), "labels"),
-    "brier_scores": (lambda w, x: calibration.brier_scores(w.sets, x), "labels"),
     "discounted_utility": (lambda w, x: calibration.discounted_utility(w.sets, x), "labels"),
-    "band_score": (lambda w, x: calibration.band_score(w.sets, x), "labels"),
     # choosing alpha
     "choose coverage": (
         lambda w, x: decal.choose(w.model, w.logits, coverage=0.5, distributions=x),
@@ -224,14 +221,6 @@ CASES = {
     ),
     "plausibility of labels": (
         lambda w, x: plausibility(w.model, w.logits, labels=x),
-        "labels",
-    ),
-    "path": (
-        lambda w, x: path(w.model, w.logits, distributions=x, alphas=[0.9]),
-        "truth",
-    ),
-    "path, labels": (
-        lambda w, x: path(w.model, w.logits, labels=x, alphas=[0.9]),
         "labels",
     ),
     "Choice.predict": (lambda w, x: by_groups(w).predict(w.logits, groups=x), "groups"),
@@ -365,11 +354,14 @@ def test_sets_in_another_order_are_brought_into_one_before_they_are_united():
     other = decal.IntervalCredalSet(low + 0.1, low + 0.5, point=one.point, classes="ab")
     right = decal.credal.union([one, other])
     mixed = [one.with_index(ids), other.with_index(ids)[order]]
-    for found in (decal.credal.union(mixed), spread(mixed, how="union")):
-        np.testing.assert_allclose(found.lower, right.lower, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.upper, right.upper, rtol=0, atol=1e-15)
-        np.testing.assert_allclose(found.point, right.point, rtol=0, atol=1e-15)
-        assert found.index["row"].tolist() == ids.tolist()
+    found = decal.credal.union(mixed)
+    np.testing.assert_allclose(found.lower, right.lower, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.upper, right.upper, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(found.point, right.point, rtol=0, atol=1e-15)
+    assert found.index["row"].tolist() == ids.tolist()
+    digits = [one.with_index(np.array(["7", "8", "9"])), other.with_index([9, 8, 7])]
+    turned = decal.credal.union([one, other[::-1]])
+    np.testing.assert_allclose(decal.credal.union(digits).lower, turned.lower)
     strangers = other.with_index(np.array(["r1", "r2", "r4"]))
     with pytest.raises(ValueError, match=r"sets\[1\] must be of the rows of sets\[0\]: got 'r4'"):
         decal.credal.union([mixed[0], strangers])
@@ -390,9 +382,17 @@ def test_two_batches_of_answers_with_their_ids_in_another_order_agree():
     words = Verbaliser(["Yes", "No"])
     first = label_masses([line("a", 0.9), line("b", 0.12)], words)
     again = label_masses([line("b", 0.14), line("a", 0.88)], words)
-    found = spread([label_probabilities(first), label_probabilities(again)], how="union")
+    found = decal.credal.union([label_probabilities(first), label_probabilities(again)])
     np.testing.assert_allclose(found.lower[:, 0], [0.88, 0.12], rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.upper[:, 0], [0.9, 0.14], rtol=0, atol=1e-6)
+
+
+def test_numbers_name_the_answers_whose_ids_are_their_digits():
+    masses = LabelMasses(np.log(P), np.log(P), NAMES, tuple(str(1000 + i) for i in range(N)))
+    labels = pd.Series(np.array(NAMES)[Y], index=1000 + np.arange(N))
+    decalibrate_answers(masses, labels, alpha=0.8)
+    with pytest.raises(ValueError, match=r"labels must be .*: got 1049 in row 0, .* has '1000'"):
+        decalibrate_answers(masses, labels[::-1], alpha=0.8)
 
 
 def test_labels_of_answers_may_be_a_mapping_by_id():
@@ -408,7 +408,7 @@ def test_labels_of_answers_may_be_a_mapping_by_id():
 
 def test_texts_and_labels_of_a_pretrained_model_must_be_in_one_order():
     pytest.importorskip("transformers", reason="needs decal[zeroshot]")
-    from decal.llm.pretrained import PretrainedClassifier
+    from decal.zeroshot._pretrained import PretrainedClassifier
 
     class Lengths(PretrainedClassifier):
         classes = ("long", "short")

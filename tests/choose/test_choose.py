@@ -13,7 +13,7 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 import decal
-from decal.choose import Choice, Promise, contour_levels, path, plausibility, shares
+from decal.choose import Choice, Promise, contour_levels, plausibility, shares
 from helpers.strategies import at_most, labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
@@ -453,53 +453,6 @@ def test_the_levels_are_as_fine_as_promised():
     np.testing.assert_allclose(losses[1:] / losses[:-1], 1.005, rtol=1e-4)
 
 
-# The whole path
-
-
-def test_the_path_holds_what_each_alpha_gives(fitted):
-    logits, truth, labels = sample(19, 20)
-    alphas = [0.5, 1, 0.9]
-    for rule in RULES:
-        found = path(fitted, logits, distributions=truth, labels=labels, alphas=alphas, rule=rule)
-        for a, alpha in enumerate(alphas):
-            credal = fitted.predict(logits, alpha=alpha)
-            assert found.alpha[a] == alpha
-            width = (credal.upper - credal.lower).mean()
-            assert found.efficiency[a] == pytest.approx(1 - width, abs=1e-12)
-            assert found.coverage[a] == literally_covered(credal, truth, 5e-4) / 20
-            missed = literally_missed(credal, labels, rule)
-            assert found.miss_rate[a] == pytest.approx(missed / 20, abs=1e-12)
-            dropped = sum(literally_missed(credal, np.full(20, k), rule) for k in range(4))
-            assert found.set_size[a] == pytest.approx(4 - dropped / 20)
-        assert (found.examples, found.rule) == (20, rule)
-
-
-def test_the_default_path_runs_from_one_to_zero_and_is_monotone(fitted):
-    logits, truth, labels = sample(20, 100)
-    found = path(fitted, logits, distributions=truth, labels=labels)
-    assert (found.alpha[0], found.alpha[-1], len(found.alpha)) == (1, 0, 41)
-    assert np.sum(found.alpha > 0.9) > 20
-    for falling in (found.alpha, found.efficiency, found.miss_rate):
-        assert (np.diff(falling) <= 1e-12).all()
-    for rising in (found.coverage, found.set_size):
-        assert (np.diff(rising) >= 0).all()
-    assert (found.efficiency[-1], found.coverage[-1], found.set_size[-1]) == (0, 1, 4)
-    lines = repr(found).splitlines()
-    assert lines[0] == "AlphaPath: 41 alphas, 100 rows, decisions e_admissible"
-    assert lines[1].split("  ")[-1] == "set size"
-    assert lines[-1] == "  … 12 of 41 shown"
-
-
-def test_a_path_becomes_a_data_frame_of_what_is_known(fitted):
-    pytest.importorskip("pandas")
-    logits, truth, labels = sample(20, 10)
-    table = path(fitted, logits, alphas=[0.9, 0.8]).to_pandas()
-    assert list(table.columns) == ["alpha", "efficiency", "set_size"]
-    assert len(table) == 2
-    table = path(fitted, logits, distributions=truth, labels=labels).to_pandas()
-    assert list(table.columns) == ["alpha", "efficiency", "coverage", "miss_rate", "set_size"]
-
-
 # Reading and misusing
 
 
@@ -659,14 +612,6 @@ def test_a_choice_predicts_and_decides(fitted):
             lambda m, z: plausibility(m, z),
             "distributions or labels must be given, one of them: got neither",
         ),
-        (
-            lambda m, z: path(m, z, alphas=[0.5, 2]),
-            "alphas must lie between 0 and 1: got 2.0 at index 1",
-        ),
-        (
-            lambda m, z: path(m, z, alphas=[]),
-            "alphas must be a vector of numbers from 0 to 1, at least one",
-        ),
     ],
 )
 def test_bad_input_is_named(fitted, call, message):
@@ -701,22 +646,18 @@ def test_a_model_without_data_says_so():
 def test_confidence_becomes_the_likelihood_ratio_of_wilks(level, df):
     alpha = decal.alpha_from_confidence(level, df)
     assert alpha == pytest.approx(math.exp(-chi2.ppf(level, df) / 2), rel=1e-9)
-    # Of one degree of freedom, the last float below alpha = 1 already has a confidence of 1.2e-8.
-    assert decal.confidence_from_alpha(alpha, df) == pytest.approx(level, abs=2e-8)
 
 
 def test_the_ends_of_the_scale():
     assert decal.alpha_from_confidence(0) == 1
     assert decal.alpha_from_confidence(1) == 0
-    assert decal.confidence_from_alpha(0) == 1
-    assert decal.confidence_from_alpha(1) == 0
 
 
 def test_bad_levels_are_refused():
     with pytest.raises(ValueError, match="level must lie between 0 and 1: got 1.2"):
         decal.alpha_from_confidence(1.2)
     with pytest.raises(ValueError, match="df must be a whole number, at least 1: got 0"):
-        decal.confidence_from_alpha(0.5, df=0)
+        decal.alpha_from_confidence(0.5, df=0)
 
 
 # What takes one alpha, and one model
@@ -732,7 +673,6 @@ def test_a_choice_of_several_alphas_is_refused_in_one_sentence_where_one_is_take
     calls = [
         lambda: d.shifts(choice),
         lambda: decal.Decalibrator(choice),
-        lambda: path(d, [[0.5, 0.0]], alphas=choice),
         lambda: decal.MultiLabelDecalibrator(choice),
     ]
     for call in calls:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import decal
-from decal.choose import Choice, Promise, entropy_from_annotations
+from decal.choose import Choice, Promise, shares
 from decal.choose._hold import alpha_of_budget
 from decal.choose._surprises import Losses, Surprises, mean_is_below, planned_threshold
 from helpers.strategies import at_most, labelled_logits
@@ -332,7 +332,7 @@ def test_labels_that_contradict_the_model_exclude_nothing():
     choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9)
     assert choice.alpha == 0
     assert "the model finds the labels too unlikely for 0.9, nothing is excluded" in repr(choice)
-    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9, confidence=0.9, entropy=0.1)
+    choice = decal.choose(model_of(z), z, z.argmin(axis=1), hold=0.9, confidence=0.9)
     assert choice.alpha == 0
 
 
@@ -411,69 +411,6 @@ def test_a_small_group_is_vacuous_and_says_so():
     parts = dict.fromkeys(range(20), found.parts[7])
     many = Choice.of_parts(parts, Promise("hold", 0.9, 80, per="group"))
     assert repr(many).endswith("  … 12 of 20 shown")
-
-
-# A known entropy
-
-
-def test_a_known_entropy_narrows_the_sets_of_noisy_labels():
-    rng = np.random.default_rng(13)
-    z = rng.normal(size=(4000, 3))
-    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
-    p = np.exp(log_softmax(z, axis=1))
-    entropy = np.mean([oracle.entropy(row) for row in p])
-    model = model_of(z, y)
-    without = decal.choose(model, z, y, hold=0.8, confidence=0.9)
-    known = decal.choose(model, z, y, hold=0.8, confidence=0.9, entropy=entropy)
-    assert known.alpha > without.alpha
-    of_labels = losses_of(z, y).of_labels
-    budget = -math.log(known.alpha)
-    order = np.random.default_rng(0).permutation(4000)[1200:]
-    assert 1 - known.achieved == pytest.approx(
-        (of_labels[order].mean() - entropy) / budget, rel=1e-6
-    )
-    bound = 0.2 * budget + entropy
-    assert oracle.wins(of_labels[order], bound, math.log(3 / MIX), 0.05)
-
-
-def test_annotators_that_disagree_bound_the_entropy():
-    rng = np.random.default_rng(14)
-    p = rng.dirichlet(np.ones(3), size=600)
-    votes = (p.cumsum(axis=1)[:, None] < rng.random((600, 4, 1))).sum(axis=2)
-    votes[::3, 3] = -1
-    truth = np.mean([oracle.entropy(row) for row in p])
-    found = entropy_from_annotations(votes, confidence=0.9)
-    assert 0.5 * truth < found < truth
-    assert entropy_from_annotations(np.zeros((50, 2), dtype=int)) == 0
-    # The rate of disagreement is the largest that is supported, pair by pair.
-    agreeing = []
-    for row in votes:
-        said = [v for v in row if v >= 0]
-        pairs = [(a, b) for i, a in enumerate(said) for j, b in enumerate(said) if i != j]
-        agreeing.append(sum(a == b for a, b in pairs) / len(pairs))
-    agreeing = np.random.default_rng(0).permutation(agreeing)
-    rate = max(r for r in range(1, 700) if oracle.wins(agreeing, 1 - r / 1000, 1.0, 0.1)) / 1000
-    line = np.interp(rate, [0, 1 / 2, 2 / 3], [0, math.log(2), math.log(3)])
-    assert found == pytest.approx(line, abs=1e-9)
-
-
-@at_most(100)
-@given(st.integers(0, 10**6), st.integers(2, 7))
-def test_entropy_is_above_the_broken_line_in_the_rate_of_disagreement(seed, K):
-    p = np.random.default_rng(seed).dirichlet(np.full(K, 0.5))
-    knots = np.arange(1, K + 1)
-    line = np.interp(1 - (p**2).sum(), 1 - 1 / knots, np.log(knots))
-    assert oracle.entropy(p) >= line - 1e-12
-
-
-@pytest.mark.slow
-def test_the_bound_of_the_entropy_errs_as_rarely_as_it_says():
-    rng = np.random.default_rng(15)
-    rounds, wrong = 100, 0
-    for _ in range(rounds):
-        votes = rng.integers(0, 2, size=(60, 2))  # two equal probabilities: the line is exact
-        wrong += entropy_from_annotations(votes, confidence=0.8) > math.log(2)
-    assert wrong / rounds <= 0.2 + 3 * math.sqrt(0.2 * 0.8 / rounds)
 
 
 # The theorem, where the truth is known
@@ -573,14 +510,6 @@ def test_in_the_hardest_world_the_promise_is_nearly_used_up():
             "confidence must lie between 0 and 1",
         ),
         (
-            lambda f, m, z, y: f(m, z, y, hold=0.9, entropy=-1.0),
-            "entropy must be a finite number, not",
-        ),
-        (
-            lambda f, m, z, y: f(m, z, y, hold=0.9, entropy=0.1),
-            "entropy must be 0 unless there is a confidence .*: got 0.1 with no confidence",
-        ),
-        (
             lambda f, m, z, y: f(m, z, y, hold=0.9, threshold=99.0),
             "threshold must be less than 5.99146, where nothing is excluded: got 99",
         ),
@@ -626,19 +555,13 @@ def test_a_model_that_can_have_no_guarantee_is_refused(settings, message):
     z, _, y = sample(17, 30)
     with pytest.raises(ValueError, match=message):
         decal.choose(model_of(z, y, **settings), z, y, hold=0.9)
-    with pytest.raises(ValueError, match="got 0.1 with by_entropy=0.2"):
-        decal.choose(model_of(z, y, by_entropy=0.2), z, y, hold=0.9, confidence=0.9, entropy=0.1)
 
 
-def test_a_masked_label_and_lonely_annotators_are_refused():
+def test_a_masked_label_and_fractional_annotations_are_refused():
     z, _, y = sample(18, 30)
     model = model_of(z, y)
     z[3, y[3]] = -np.inf
     with pytest.raises(ValueError, match="labels must be classes that are not masked: got"):
         decal.choose(model, z, y, hold=0.9)
-    with pytest.raises(
-        ValueError, match=r"two labels or more in every row: got 1 in row 1\. Leave"
-    ):
-        entropy_from_annotations([[0, 1], [1, -1]])
     with pytest.raises(ValueError, match="annotations must be integers"):
-        entropy_from_annotations([[0.0, 1.0]])
+        shares([[0.0, 1.0]], 2)

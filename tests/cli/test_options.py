@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 
-import numpy as np
 import pytest
 
 pytest.importorskip("typer", reason="needs decal[cli]")
@@ -45,16 +44,11 @@ def patients(path):
         ("report", ["model.npz", "new.csv"]),
         ("triage", ["rows.csv", "new.csv", "--budget", "0.1"]),
         ("shift", ["best.npz", "new.csv", "--bootstrap", "20", "--labelled", "rows.csv"]),
-        ("recalibrate", ["best.npz", "rows.csv"]),
     ],
 )
 def test_names_stand_beside_what_is_written_and_outcomes_are_no_classes(command, files):
     succeed(command, *files, *COLUMNS, "-o", "out.csv")
     assert patients("out.csv") == [f"p{i}" for i in range(200)]
-    if command == "recalibrate":  # whose output is a table of logits again
-        succeed("evaluate", "model.npz", "out.csv", "--id-column", "patient")
-        succeed("recalibrate", *files, *COLUMNS, "-o", "out.npz")
-        assert read_npz("out.npz")["patient"].tolist() == patients("out.csv")
 
 
 @pytest.mark.parametrize(
@@ -78,14 +72,7 @@ def test_labels_that_a_command_is_to_use_must_be_there():
         assert "labels must be found in new.csv: got no outcome" in message
 
 
-@pytest.mark.parametrize("command", ["predict", "shift", "recalibrate"])
+@pytest.mark.parametrize("command", ["predict", "shift"])
 def test_names_need_an_output_with_room_for_them(command):
     message = refused(command, "best.npz", "new.csv", "--id-column", "patient", "-o", "out.npy")
     assert "output must be .npz, .csv or .parquet with --id-column: got .npy" in message
-
-
-def test_the_recalibrated_rows_are_those_of_the_input():
-    succeed("recalibrate", "best.npz", "rows.csv", *COLUMNS, "-o", "with.npz")
-    succeed("recalibrate", "best.npz", "logits.npz", "-o", "without.npz")
-    found = read_npz("with.npz")["logits"]
-    np.testing.assert_allclose(found, read_npz("without.npz")["logits"], rtol=1e-12)

@@ -29,7 +29,7 @@ def test_the_version_is_printed():
     assert succeed("--version").stdout == f"decal {decal.__version__}\n"
 
 
-COMMANDS = ["fit", "predict", "evaluate", "choose", "report", "recalibrate", "explore"]
+COMMANDS = ["fit", "predict", "evaluate", "choose", "report", "explore"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "demo"])
@@ -62,7 +62,6 @@ def test_flags_of_the_program_show_no_type():
         ("root choo", "choose"),
         ("root report m.npz x.csv --rule minimax", "minimax_regret"),
         ("root evaluate m.npz x.csv --rule e_", "e_admissible"),
-        ("root recalibrate m.npz x.csv --write prob", "probabilities"),
     ],
 )
 def test_a_shell_completes_commands_and_rules(typed, offered):

@@ -165,8 +165,6 @@ triage few.npz --cost 0.1
 triage model.npz
 triage probabilities.npz --cost 0.1
 triage logits.npz columns.npz --cost 0.1 -o new.csv
-recalibrate model.npz logits.npz -o new.npz
-recalibrate best.npz probabilities.npz -o new.npz
 shift model.npz logits.npz
 shift best.npz logits.npz --no-observe
 shift best.npz logits.npz --kl 0.1 --around observed -o new.npz

@@ -85,15 +85,6 @@ def test_the_risk_is_the_mean_over_all_orders_of_equal_scores(rows):
     best = triage_oracle.risks(losses, losses)
     assert curve.excess == pytest.approx(float(sum(expected) - sum(best)) / len(best), abs=1e-12)
     assert decal.metrics.aurc(scores, losses) == curve.area
-    assert decal.metrics.excess_aurc(scores, losses) == curve.excess
-
-
-def test_the_risk_at_a_coverage_is_that_of_so_many_rows():
-    curve = decal.metrics.risk_coverage([1, 2, 3, 4, np.inf], [False, False, True, False, True])
-    assert curve.risk_at(0.6) == pytest.approx(1 / 3)
-    assert curve.risk_at(0.61) == curve.risk_at(0.8) == 0.25
-    assert curve.risk_at(0) == 0
-    assert curve.risk_at(1) == 0.4
 
 
 def test_losses_are_refused_by_name():

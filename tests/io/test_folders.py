@@ -148,20 +148,6 @@ def test_evaluate_takes_a_folder_with_truth_in_lists():
     np.testing.assert_allclose(found["accuracy"], [(logits.argmax(1) == labels).mean()] * 2)
 
 
-def test_folders_named_by_hive_give_a_column():
-    logits, labels = make_data(120)
-    for k, name in enumerate(NAMES):
-        part = table(logits[labels == k], labels[labels == k]).drop_columns("label")
-        write(Path("in", f"label={name}", "part-0.parquet"), part)
-    Path("in/_SUCCESS").touch()
-    write(Path("in/_temporary/part-9.parquet"), part)
-    write(Path("in/.hidden.parquet"), part)
-    succeed("fit", "--alpha=0.8", "in", "-o", "model.npz")
-    assert_fits("model.npz", logits, labels)
-    succeed("predict", "model.npz", "in", "-o", "out")
-    assert Path("out/label=dog/part-0.parquet").exists()
-
-
 def test_columns_in_another_order_are_matched_by_name():
     logits, labels = write_folder(Path("in"))
     path = Path("in/part-0002.parquet")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decal import TopLogits
 from decal.llm import Verbaliser, label_masses, label_probabilities, vocabulary_masses
 from helpers.llm_responses import CHAT, FORMS
 from helpers.vocabularies import random_vocabulary
@@ -22,7 +21,6 @@ def test_masses_of_a_response_are_what_is_listed_and_what_could_be(form):
     # " Yes" and " No" are not listed: each has at most e^-4.605 = 0.01.
     np.testing.assert_allclose(np.exp(masses.lower), [[0.8, 0.15]], atol=1e-4)
     np.testing.assert_allclose(np.exp(masses.upper), [[0.81, 0.16]], atol=1e-4)
-    assert masses.unlisted.tolist() == [[1, 1]]
     assert not masses.exact.any()
 
 
@@ -145,7 +143,6 @@ def test_two_tokens_of_one_text_are_one_spelling_and_two_masses():
     masses = label_masses([listing(("Yes", 0.5), ("Yes", 0.2), ("No", 0.1))], YES_NO)
     np.testing.assert_allclose(np.exp(masses.lower), [[0.7, 0.1]])
     np.testing.assert_allclose(np.exp(masses.upper), [[0.9, 0.3]], atol=1e-5)
-    assert masses.unlisted.tolist() == [[1, 1]]
 
 
 def test_one_text_with_one_probability_twice_may_be_one_token():
@@ -190,18 +187,14 @@ def test_another_position_can_be_the_answer():
         label_masses([two], YES_NO, position=2)
 
 
-def test_the_even_model_is_that_of_top_logits():
+def test_logits_are_of_masses_that_are_known():
     p = np.array([[0.5, 0.2, 0.16, 0.1, 0.04]])
     tokens, v = ["a", "x", "b", "c", "y"], Verbaliser(["a", "b", "c"], space=False)
     masses = vocabulary_masses(np.log(p), tokens, v, top=2)
-    dense = TopLogits(np.log(p[:, :2]), [[0, 1]], total_classes=5).dense()
-    np.testing.assert_allclose(masses.logits("even", vocabulary=5), dense[:, [0, 2, 3]])
     with pytest.raises(ValueError, match="got 1 of 1 answers with labels that are not listed"):
         masses.logits()
-    with pytest.raises(ValueError, match="vocabulary must be the number of all tokens"):
-        masses.logits("even")
-    with pytest.raises(ValueError, match="vocabulary must be larger than the tokens listed"):
-        masses.logits("even", vocabulary=3)
+    whole = vocabulary_masses(np.log(p), tokens, v)
+    np.testing.assert_allclose(whole.logits(), np.log(p[:, [0, 2, 3]]))
 
 
 @pytest.mark.parametrize(
@@ -230,7 +223,7 @@ def test_rows_are_picked_like_those_of_an_array():
     masses = vocabulary_masses(z, ["a", "b", "x"], Verbaliser(["a", "b"]))
     for one in (slice(1, None), 1, -1, np.array(1)):
         assert masses[one].lower.tolist() == masses.lower[1:].tolist()
-        assert len(masses[one].remainder) == 1
+        assert masses[one].upper.tolist() == masses.upper[1:].tolist()
     with pytest.raises(IndexError, match="rows must be a number, a slice, a mask or a list of"):
         masses[None]
     assert repr(masses[[0]]) == "LabelMasses: 1 answers, 2 labels, 1 known exactly"

@@ -49,11 +49,6 @@ def kernel_error(q, labels, places, bandwidth):
     )
 
 
-def brier(q, label):
-    """The Brier score of a distribution."""
-    return sum((x - (k == label)) ** 2 for k, x in enumerate(q))
-
-
 def box_corners(lower, upper):
     """All corners of {lower <= q <= upper, sum q = 1}: all classes but one at a bound."""
     found = []

@@ -1,14 +1,12 @@
-"""Figures of many alphas: coverage against efficiency, and one input's intervals."""
+"""Coverage against efficiency, at many alphas."""
 
 import numpy as np
 import pytest
 
-import decal
-from decal.choose import path as path_of
-
 pytest.importorskip("matplotlib")
 
 
+import decal
 from decal import plot
 from helpers.plotted import legend_of
 
@@ -17,7 +15,10 @@ from helpers.plotted import legend_of
 def path(sample):
     logits, _, model = sample
     truth = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    return path_of(model, logits, distributions=truth)
+    alphas = np.linspace(1, 0, 21)
+    sets = [model.predict(logits, alpha=alpha) for alpha in alphas]
+    coverage = [decal.metrics.coverage(one, truth) for one in sets]
+    return alphas, np.array(coverage), np.array([decal.metrics.efficiency(one) for one in sets])
 
 
 def written(ax):
@@ -25,14 +26,15 @@ def written(ax):
 
 
 def test_points_of_one_path_are_efficiency_and_coverage_coloured_by_alpha(path):
+    alpha, coverage, efficiency = path
     ax = plot.tradeoff({"one": path}, mark=[0.5])
     (points,) = ax.collections
     assert np.asarray(points.get_offsets()) == pytest.approx(
-        np.column_stack([path.efficiency, path.coverage])
+        np.column_stack([efficiency, coverage])
     )
-    assert np.asarray(points.get_array()) == pytest.approx(path.alpha)
+    assert np.asarray(points.get_array()) == pytest.approx(alpha)
     assert legend_of(ax) == ["best of all"]
-    assert f"{path.alpha[np.abs(path.alpha - 0.5).argmin()]:.3g}" in written(ax)
+    assert f"{alpha[np.abs(alpha - 0.5).argmin()]:.3g}" in written(ax)
     ax.figure.canvas.draw()
 
 
@@ -96,79 +98,12 @@ def test_the_front_holds_what_no_other_point_beats():
     assert (np.diff(front.get_xdata()) > 0).all()
 
 
-def test_paths_without_coverage_or_of_unequal_length_are_refused(sample):
-    logits, labels, model = sample
-    path = path_of(model, logits, labels=labels, alphas=[1, 0])
-    with pytest.raises(ValueError, match=r"paths must have coverage: got none of 'mine'.*distrib"):
-        plot.tradeoff({"mine": path})
+def test_paths_of_unequal_length_and_none_are_refused():
     with pytest.raises(ValueError, match=r"columns of one length: got \[1, 2\]"):
         plot.tradeoff(([1, 0], [0.5], [0.1, 0.2]))
+    with pytest.raises(ValueError, match="alphas must lie between 0 and 1: got 2.0 at index 1"):
+        plot.tradeoff(([0.5, 2], [0.5, 0.6], [0.1, 0.2]))
+    with pytest.raises(ValueError, match="alphas must be a vector of numbers from 0 to 1, at leas"):
+        plot.tradeoff(([], [0.5], [0.1]))
     with pytest.raises(ValueError, match="paths must hold at least one"):
         plot.tradeoff({})
-
-
-def band(made):
-    """Lower and upper end of a band at each alpha."""
-    x, y = made.get_paths()[0].vertices.T
-    return {a: (y[x == a].min(), y[x == a].max()) for a in np.unique(x)}
-
-
-def test_bands_hold_the_intervals_of_the_most_probable_classes(sample):
-    logits, _, model = sample
-    alphas = [0, 0.5, 1, 0.9]
-    ax = plot.alpha_path(model, logits[0], alphas=alphas, top=2)
-    likely = [int(k) for k in np.argsort(-logits[0])[:2]]
-    assert [made.get_gid() for made in ax.collections] == ["abcd"[k] for k in likely]
-    for made, k in zip(ax.collections, likely, strict=True):
-        found = band(made)
-        assert sorted(found) == sorted(alphas)
-        for alpha in alphas:
-            one = model.predict(logits[:1], alpha=alpha)
-            assert found[alpha] == pytest.approx((one.lower[0, k], one.upper[0, k]))
-    assert ax.get_xlim() == (1, 0)
-    ax.figure.canvas.draw()
-
-
-def test_a_diamond_marks_where_the_truth_enters_its_band(sample):
-    logits, _, model = sample
-    truth = np.full(4, 0.25)
-    alphas = np.linspace(0, 1, 21)
-    ax = plot.alpha_path(model, logits[0], alphas=alphas, top=1, truth=truth)
-    k = int(logits[0].argmax())
-    sets = {a: model.predict(logits[:1], alpha=a) for a in alphas}
-    inside = [a for a, c in sets.items() if c.lower[0, k] <= 0.25 <= c.upper[0, k]]
-    (diamond,) = [line for line in ax.lines if line.get_marker() == "D"]
-    assert np.ravel(diamond.get_data()) == pytest.approx([max(inside), 0.25])
-
-
-def test_more_classes_than_colours_get_a_panel_each():
-    rng = np.random.default_rng(0)
-    model = decal.decalibrate(rng.normal(size=(80, 8)), np.arange(80) % 8, alpha=0.9)
-    z = rng.normal(size=8)
-    with pytest.raises(ValueError, match=r"top must be at most 5, a colour.*got 8.*grid"):
-        plot.alpha_path(model, z, top=8)
-    axes = plot.grid(plot.alpha_path, model, z, alphas=[1, 0.5, 0], top=7, truth=np.full(8, 1 / 8))
-    assert axes.shape == (3, 3)
-    shown = [ax for ax in axes.flat if ax.get_visible()]
-    likely = [int(k) for k in np.argsort(-z)[:7]]
-    assert [ax.get_title() for ax in shown] == [str(k) for k in likely]
-    for ax, k in zip(shown, likely, strict=True):
-        (made,) = ax.collections
-        one = model.predict(z[None], alpha=0.5)
-        assert band(made)[0.5] == pytest.approx((one.lower[0, k], one.upper[0, k]))
-    axes[0, 0].figure.canvas.draw()
-    lowest = [axes[2, 0], axes[1, 1], axes[1, 2]]
-    assert all(ax.get_xlabel() == "alpha" for ax in lowest)
-    assert plot.grid(plot.alpha_path, model, z, top=4, ncols=4, alphas=[1, 0]).shape == (1, 4)
-
-
-def test_infinite_shifts_are_drawn():
-    # The third class never occurs: it may be shifted to minus infinity, and to plus at alpha = 0.
-    model = decal.decalibrate([[9.0, 0, 1], [0, 9.0, 1]], [0, 1], alpha=0.9, likelihood="sum")
-    ax = plot.alpha_path(model, [1e4, 0.0, -1e4])
-    ax.figure.canvas.draw()
-    for made in ax.collections:
-        assert np.isfinite(made.get_paths()[0].vertices).all()
-    assert band(ax.collections[0])[0] == pytest.approx((0, 1))
-    with pytest.raises(ValueError, match="logits must be those of one input: got 2 rows"):
-        plot.alpha_path(model, np.zeros((2, 3)))

@@ -59,14 +59,8 @@ FIGURES = {
     "reliability": lambda ax: plot.reliability(
         decal.calibration.refute(BOX, [0, 1]), ax=ax, of="cat"
     ),
-    "calibration_test": lambda ax: plot.calibration_test(
-        decal.calibration.refute(BOX, [0, 1]), ax=ax
-    ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
-    "alpha_path": lambda ax: plot.alpha_path(
-        some_model(), [0.3, 0.0, -1.0], ax=ax, alphas=[1, 0.9, 0], truth=[0.5, 0.3, 0.2]
-    ),
 }
 
 
@@ -191,11 +185,6 @@ def reliability(credal, rng):
     return plot.reliability(decal.calibration.refute(credal, labels, by="top"))
 
 
-def calibration_test(credal, rng):
-    labels = rng.integers(5, size=200)
-    return plot.calibration_test(decal.calibration.refute(credal, labels))
-
-
 def risk_coverage(_, rng):
     wrong = rng.random(500) < 0.2
     sharp, blunt = (rng.normal(size=500) + pull * wrong for pull in (2, 1))
@@ -205,12 +194,6 @@ def risk_coverage(_, rng):
             "sharp": decal.metrics.risk_coverage(sharp, wrong),
         }
     )
-
-
-def alpha_path(_, rng):
-    logits = rng.normal(size=(50, 3))
-    model = decal.decalibrate(logits, np.arange(50) % 3, alpha=0.9)
-    return plot.alpha_path(model, [1.0, 0.2, 0.0], truth=[0.5, 0.2, 0.3])
 
 
 def likelihood(_, rng):
@@ -233,8 +216,6 @@ BASELINE_FIGURES = {
     "tradeoff": tradeoff,
     "decomposition": lambda credal, _: plot.decomposition(credal, labels=np.arange(200) % 5),
     "reliability": reliability,
-    "calibration_test": calibration_test,
-    "alpha_path": alpha_path,
     "likelihood": likelihood,
     "risk_coverage": risk_coverage,
     "frequencies": lambda *_: plot.frequencies(some_shift().frequencies),

@@ -34,22 +34,10 @@ SEARCHED = 1 << 12  # endpoints sought at once: temporaries of this size stay in
 def largest_log_odds(m: Array | float, budget: Array | float) -> Array:
     """Log-odds of the largest probability q with kl(q || sigmoid(m)) <= budget.
 
-    The smallest one is ``-largest_log_odds(-m, budget)``.
+    The smallest one is ``-largest_log_odds(-m, budget)``. Log-odds m from -inf to inf, where a
+    probability of 0 or 1 stays what it is, and budgets in [0, inf] nats have shapes that broadcast.
+    The result is at least m, and inf where even q = 1 is within the budget.
 
-    Parameters
-    ----------
-    m : array
-        Log-odds from -inf to inf. A probability of 0 or 1 stays what it is.
-    budget : array
-        Nats in [0, inf], of a shape that broadcasts with that of m.
-
-    Returns
-    -------
-    array
-        At least m; inf where even q = 1 is within the budget.
-
-    Notes
-    -----
     The logarithm of kl(q || c) over what is left of it is nearly a straight line in t, with slopes
     between 2 / t for small t and 1 in both tails. Halley's method from a lower bound reaches
     machine precision in three or four steps, whatever m and budget. Both lower bounds are exact in

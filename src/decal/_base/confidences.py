@@ -17,18 +17,14 @@ from decal._base.numerics import Array, Logits, row_blocks, sigmoid
 ROWS_COMPARED = 10_000
 """Rows that are looked at, at most, evenly spaced: more would make trifles significant."""
 
-LOGITS_COMPARED = 1 << 24
-"""Logits that are looked at, at most: where classes are many, fewer rows."""
+LOGITS_COMPARED = 1 << 24  # logits that are looked at, at most: where classes are many, fewer rows
 
 BINS = 384
 LOWEST, BIN_WIDTH = -12.0, 0.125
 """Log-odds of the largest probability are counted in BINS bins of this width, from LOWEST on."""
 
-BUCKETS = 32
-"""Classes are told apart up to this number; of more, every BUCKETS-th shares a bucket."""
-
-FEWEST_ROWS = 30
-"""Fewer rows prove nothing."""
+BUCKETS = 32  # classes are told apart up to this number; of more, every BUCKETS-th shares a bucket
+FEWEST_ROWS = 30  # fewer rows prove nothing
 
 FAR_BELOW_CHANCE = 6.0
 """Standard errors below 1 / K at which labels contradict the logits, however unsure these are."""
@@ -59,21 +55,15 @@ REORDERED = 0.75
 class Confidences:
     """What is kept of labelled or new rows.
 
-    Attributes
-    ----------
-    histogram : (BINS,) array
-        Weight of the rows by the log-odds of their largest probability.
-    tables : (G, B, B) array
-        Weight by the class predicted and the label, both modulo B; G is 1, or the number of labels
-        of several that an input may have, each with a table of its own.
-    sums : (3,) array
-        Sum of squared weights, which tells how many equal rows these are worth; weight of the rows
-        predicted right, ties counted as right; sum of the largest probabilities.
+    Tables are of the class predicted and the label, both modulo B. There is one; or one for each of
+    the labels, of which an input may have several. The sums are that of squared weights, which
+    tells how many equal rows these are worth; the weight of the rows predicted right, ties counted
+    as right; and the sum of the largest probabilities.
     """
 
-    histogram: Array
-    tables: Array
-    sums: Array
+    histogram: Array  # (BINS,) weight of the rows by the log-odds of their largest probability
+    tables: Array  # (G, B, B) weights
+    sums: Array  # (3,)
 
     @classmethod
     def of(

@@ -23,8 +23,7 @@ class Numbers(Index):
     """The index of a frame that counts its rows: it calls them nothing, and tells orders apart."""
 
 
-ROW = "row"
-"""What the names of inputs are called if they have no name of their own."""
+ROW = "row"  # what the names of inputs are called if they have no name of their own
 
 RESERVED = ("class", "lower", "upper", "point")
 """The other columns of predictions: names of inputs must be called otherwise."""
@@ -37,8 +36,7 @@ IDENTIFIER = re.compile(
 )
 """Names of columns that number rows or things, if their numbers are whole."""
 
-LEAST_ROWS = 10
-"""With fewer rows, numbers that happen to be consecutive or distinct prove nothing."""
+LEAST_ROWS = 10  # with fewer rows, numbers that happen to be consecutive or distinct prove nothing
 
 NARWHALS = (
     "data frames need narwhals: pip install narwhals, or 'decal[pandas]' or 'decal[polars]'. "
@@ -189,8 +187,8 @@ def order_of(first: Any, second: Any) -> NDArray[np.intp] | None:
     wanted, given = _row_names(first), _row_names(second)
     if wanted is None or given is None or not _same_entries(*_entries(wanted, given)):
         return None
-    place = {entry: row for row, entry in enumerate(_entries(given)[0])}
-    return np.array([place[entry] for entry in _entries(wanted)[0]], dtype=np.intp)
+    place = {str(entry): row for row, entry in enumerate(_entries(given)[0])}
+    return np.array([place[str(entry)] for entry in _entries(wanted)[0]], dtype=np.intp)
 
 
 def _row_names(values: Any) -> Index | None:
@@ -229,8 +227,9 @@ def _agree(one: Index, other: Index) -> bool:
     if all(np.array_equal(a, b) for a, b in zip(first, second, strict=True)):
         return True
     ours, theirs = _entries(one, other)
-    if _same_entries(ours, theirs):
-        return False
+    same_texts = [*map(str, ours)] == [*map(str, theirs)]
+    if same_texts or _same_entries(ours, theirs):
+        return same_texts
     counted = any(len(index) == 1 and _rise(index[0]) for index in (first, second))
     return counted or type(ours[0]) is not type(theirs[0])
 
@@ -242,8 +241,9 @@ def _entries(*indexes: Index) -> list[list[Any]]:
 
 
 def _same_entries(one: list[Any], other: list[Any]) -> bool:
-    """Whether both hold the same entries, each once."""
-    return len(set(one)) == len(one) == len(other) and set(one) == set(other)
+    """Whether both hold the same entries, each once; compared as text, as 7 may be written "7"."""
+    mine, theirs = set(map(str, one)), set(map(str, other))
+    return len(mine) == len(one) == len(other) and mine == theirs
 
 
 def _rise(numbers: NDArray[Any]) -> bool:

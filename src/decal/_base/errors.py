@@ -18,8 +18,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-NAMES_SHOWN = 12
-"""How many names a message lists."""
+NAMES_SHOWN = 12  # how many names a message lists
 
 
 @dataclass(frozen=True)
@@ -65,18 +64,9 @@ PYTHON = Dialect()
 class InputError(ValueError):
     """Raised when an argument, or what stands in a file, is not as it must be.
 
-    Parameters
-    ----------
-    argument : Words
-        What is wrong. Without a rule: the whole message.
-    rule : Words
-        What it must do or be.
-    fact : Words
-        What was found, and where.
-    remedy : Words
-        What to do next, in whole sentences.
-    place : Place, optional
-        Where the data come from.
+    The `rule` says what the `argument` must do or be, the `fact` what was found and where, the
+    `remedy` what to do next. Without a rule, the argument is the whole message. The `place` is
+    where the data come from.
     """
 
     def __init__(
@@ -192,21 +182,11 @@ IN_ARRAY = Place()
 
 @dataclass(frozen=True, kw_only=True)
 class TablePlace(Place):
-    """Rows of a file or of a partition, numbered from 0; columns may have names.
+    """Rows of a file or of a partition, numbered from 0; columns may have names."""
 
-    Parameters
-    ----------
-    source : str
-        What messages call the file, or the partition.
-    lines : bool
-        Whether rows are named by their line, below a header.
-    columns : tuple of str, optional
-        The names of the columns; without them, columns are numbered from 0.
-    """
-
-    source: str
-    lines: bool = False
-    columns: tuple[str, ...] | None = None
+    source: str  # what messages call the file, or the partition
+    lines: bool = False  # whether rows are named by their line, below a header
+    columns: tuple[str, ...] | None = None  # the names; without them, columns are numbered from 0
 
     @property
     def within(self) -> str:

@@ -49,27 +49,11 @@ def bracket_values(
     threshold (lower >= threshold or upper < threshold) or is closed to GAME_TOLERANCE. What happens
     to one game does not depend on the others.
 
-    Parameters
-    ----------
-    reply : callable
-        Best replies of the second player, with payoffs in [-1, 1].
-    games : int
-        Number of games.
-    strategies : int
-        S, the same for all games.
-    threshold : float
-        The number that values are to be compared with.
-
-    Returns
-    -------
-    lower, upper : (games,) arrays
-        Each is proved by weights or replies, whatever the pivots did. Brackets that are still open,
-        some 1e-8 and at most about 1e-6 wide, belong to games that are degenerate to within
-        round-off.
-
-    Notes
-    -----
-    O(S³) time per pivot and game besides the reply, 1.2 S pivots on average; S² memory per game.
+    `reply` gives best replies of the second player, with payoffs in [-1, 1]; S is the number of
+    `strategies` of each game. The bounds, (games,) each, are proved by weights or replies, whatever
+    the pivots did. Brackets that stay open, at most about 1e-6 wide, belong to games that are
+    degenerate to within round-off. O(S³) time per pivot and game besides the reply, 1.2 S pivots on
+    average; S² memory per game.
 
     Examples
     --------

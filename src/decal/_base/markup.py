@@ -50,16 +50,8 @@ def table(
 ) -> str:
     """A table with a title and, below it, a note.
 
-    Parameters
-    ----------
-    title, note : str
-        Text; the note may be empty.
-    headings : sequence of str
-        Of the columns.
-    rows : iterable of sequences
-        Texts, or `Raw`. A line is drawn above a row whose first cell is not empty.
-    left : int
-        So many columns are aligned to the left, the others to the right.
+    Cells are texts, or `Raw`. A line is drawn above a row whose first cell is not empty; so many
+    columns are aligned to the `left`, the others to the right.
     """
 
     def cell(tag: str, value: object, column: int, *styles: str) -> str:

@@ -123,21 +123,11 @@ def log_sum_exp(z: Array) -> Array:
 
 
 def margins(logits: Logits, center: Array) -> Array:
-    """Log-odds of every class against all others: z_k - logsumexp of the other logits.
+    """(K, n) log-odds of every class against all others: m with softmax(z)_k = sigmoid(m_k).
 
-    Parameters
-    ----------
-    logits : (n, K) array
-        Finite, of any size, or -inf for a class that is masked in that row; not all of a row.
-    center : (K,) array
-        Added to the logits. A class with -inf is no rival to the others; its own margin is that of
-        its logit as it is. At least two classes have a finite center.
-
-    Returns
-    -------
-    (K, n) array
-        float64, a class at a time: m with softmax(z)_k = sigmoid(m_k). -inf for a masked class,
-        inf for one that is alone in its row; finite otherwise.
+    Logits (n, K) may be -inf for masked classes, whose margin is -inf; that of a class alone in its
+    row is inf. A `center` (K,) is added to them. A class of center -inf is no rival to the others,
+    and its own margin is that of its logit as it is; two classes or more have a finite center.
     """
     given = rivals = logits.T.astype(np.float64, order="C")
     absent = np.isneginf(center)

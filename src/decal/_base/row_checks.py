@@ -47,8 +47,7 @@ SEVERAL_LABELS = (
 
 ONE_SCORE = "For a binary classifier with one score, stack it as [zeros, score]."
 
-MISSING = ("nan", "None", "<NA>", "NaT")
-"""How values that stand for a missing one are written."""
+MISSING = ("nan", "None", "<NA>", "NaT")  # how values that stand for a missing one are written
 
 REPAIR = "Mask or repair such rows first."
 
@@ -311,8 +310,8 @@ def check_class_names(
     return names
 
 
-def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp], int]:
-    """(n, A) integers in -1..classes-1, at least one per row not -1; and the number of classes."""
+def check_annotations(annotations: Any, classes: int) -> NDArray[np.intp]:
+    """(n, A) integers in -1..classes-1, at least one per row not -1."""
     array = to_numpy(annotations, "annotations")
     if array.ndim != 2 or array.size == 0:
         rule = "be a matrix with a row per example and a column per annotator"
@@ -328,7 +327,7 @@ def check_annotations(annotations: Any, classes: int) -> tuple[NDArray[np.intp],
     if without.size:
         rule, fact = "have a label in every row", f"only -1 in row {without[0]}"
         raise InputError("annotations", rule, fact, "Leave such rows out, of logits too.")
-    return array, classes
+    return array
 
 
 def check_groups(groups: Any, rows: int) -> NDArray[Any]:
@@ -425,11 +424,7 @@ def check_distributions(
 
 
 def check_probabilities(
-    probabilities: Any,
-    *,
-    name: str = "probabilities",
-    place: Place = IN_ARRAY,
-    advice: Words = "",
+    probabilities: Any, *, name: str = "probabilities", place: Place = IN_ARRAY, advice: Words = ""
 ) -> Array:
     """(n, K) probability vectors, each summing to one within SUM_TOLERANCE."""
     array = probability_matrix(probabilities, name, place, advice)

@@ -264,6 +264,53 @@ def _intervals(d: Any, rise: float, fall: float, nodes: Any, N: int, rank: Any) 
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy")
+def _tabulate(d: Any, e: Any, m: int, first: float, least: float, most: float, nodes: Any) -> int:
+    """The number of nodes of A that are needed up to a slope of `most`; 0 if there is no room."""
+    start = FIRST_NODE / -least
+    from_zero = first < start
+    nodes[0, 0] = 1.0
+    start = max(first, start)
+    # The scale 0, a node below the first interval, its two ends, and so on.
+    N, enough = 0 if from_zero else 1, MOST_NODES
+    while enough >= N:
+        if N == MOST_NODES:
+            return 0
+        octave, lane = divmod(max(N - 1, 0), PER_OCTAVE)
+        s = 0.0 if N == 0 else start * POWERS[lane] * 2.0**octave
+        _node(d, e[lane], m, s, octave % AFRESH == 0, nodes[2 * N])
+        nodes[2 * N + 1, 0] = 0.0  # not known
+        if enough == MOST_NODES and N > 2 and nodes[2 * N, 2] >= most:
+            enough = max(N + 1, 2 + PER_OCTAVE) if from_zero else N + 1
+        N += 1
+    return N
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy")
+def _group(
+    d: Any, m: int, rank: Any, nodes: Any, N: int, work: Any, which: Any, sizes: Any
+) -> None:
+    """Put targets of one interval together, in whole vectors; all other classes come last.
+
+    Afterwards sizes[j] says where the targets of interval j end.
+    """
+    sizes[: N + 1] = 0
+    for k in range(m):
+        sizes[int(rank[k])] += 1
+    filled = 0
+    for j in range(N + 1):
+        count = sizes[j]
+        sizes[j] = filled
+        for i in range(filled + count, filled + _whole(count)):
+            work[0, i], which[i] = nodes[2 * j, 2], len(d)
+        filled += _whole(count)
+    work[1, :filled] = 0.0
+    for k in range(m):
+        at = int(rank[k])
+        work[0, sizes[at]], which[sizes[at]] = d[k], k
+        sizes[at] += 1
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy")
 def _many_peaks(
     d: Any,
     e: Any,
@@ -288,39 +335,11 @@ def _many_peaks(
             most, some = max(most, d[k]), True
     if not some:
         return True
-    start = FIRST_NODE / -least
-    from_zero = first < start
-    nodes[0, 0] = 1.0
-    start = max(first, start)
-    # The scale 0, a node below the first interval, its two ends, and so on.
-    N, enough = 0 if from_zero else 1, MOST_NODES
-    while enough >= N:
-        if N == MOST_NODES:
-            return False
-        octave, lane = divmod(max(N - 1, 0), PER_OCTAVE)
-        s = 0.0 if N == 0 else start * POWERS[lane] * 2.0**octave
-        _node(d, e[lane], m, s, octave % AFRESH == 0, nodes[2 * N])
-        nodes[2 * N + 1, 0] = 0.0  # not known
-        if enough == MOST_NODES and N > 2 and nodes[2 * N, 2] >= most:
-            enough = max(N + 1, 2 + PER_OCTAVE) if from_zero else N + 1
-        N += 1
-    # Targets of one interval stand together, in whole vectors; all other classes in the last place.
+    N = _tabulate(d, e, m, first, least, most, nodes)
+    if N == 0:
+        return False
     _intervals(d, rise, fall, nodes, N, rank)
-    sizes[: N + 1] = 0
-    for k in range(m):
-        sizes[int(rank[k])] += 1
-    filled = 0
-    for j in range(N + 1):
-        count = sizes[j]
-        sizes[j] = filled
-        for i in range(filled + count, filled + _whole(count)):
-            work[0, i], which[i] = nodes[2 * j, 2], len(d)
-        filled += _whole(count)
-    work[1, :filled] = 0.0
-    for k in range(m):
-        at = int(rank[k])
-        work[0, sizes[at]], which[sizes[at]] = d[k], k
-        sizes[at] += 1
+    _group(d, m, rank, nodes, N, work, which, sizes)
     filled = 0
     for j in range(N):
         count = _whole(sizes[j] - filled)

@@ -126,11 +126,8 @@ def check_center_and_radius(center: Any, radius: Any) -> tuple[Array, Array]:
 # Questions
 
 
-ANSWERS = "yes", "no"
-"""What costs of wrong answers are called, in their order."""
-
-ACTION = "action"
-"""The column of a table of utilities that names the actions."""
+ANSWERS = "yes", "no"  # what costs of wrong answers are called, in their order
+ACTION = "action"  # the column of a table of utilities that names the actions
 
 
 def check_utility(

@@ -15,8 +15,7 @@ from decal._base.errors import InputError, require_all
 from decal._base.numerics import Array
 from decal._base.row_checks import to_numpy
 
-DEFAULT_ALPHA = 0.8
-"""The level of predictions if none is given, wherever decal predicts."""
+DEFAULT_ALPHA = 0.8  # the level of predictions if none is given, wherever decal predicts
 
 UNNAMED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 

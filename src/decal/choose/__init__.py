@@ -12,13 +12,11 @@ from __future__ import annotations
 from decal.choose._choosing import choose
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
-from decal.choose._hold import entropy_from_annotations, shares
+from decal.choose._hold import shares
 from decal.choose._miss import PER_CLASS
-from decal.choose._path import AlphaPath, path
 from decal.choose._plausibility import (
     Predictor,
     alpha_from_confidence,
-    confidence_from_alpha,
     contour_levels,
     plausibility,
 )
@@ -30,7 +28,6 @@ from decal.promise import Promise
 __all__ = [
     "FLOOR",
     "PER_CLASS",
-    "AlphaPath",
     "Choice",
     "DoubtScores",
     "Predictor",
@@ -40,12 +37,9 @@ __all__ = [
     "Trial",
     "alpha_from_confidence",
     "choose",
-    "confidence_from_alpha",
     "contour_levels",
     "decalibrate",
-    "entropy_from_annotations",
     "one_wish",
-    "path",
     "plausibility",
     "shares",
     "triage",

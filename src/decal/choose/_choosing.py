@@ -9,23 +9,12 @@ import numpy as np
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
 from decal.choose._hold import for_hold, shares
-from decal.choose._miss import (
-    NOTHING_EXCLUDED,
-    for_miss,
-    for_miss_per_class,
-    for_miss_per_label,
-)
+from decal.choose._miss import NOTHING_EXCLUDED, for_miss, for_miss_per_class, for_miss_per_label
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._plausibility import Predictor, alpha_at, complement, distributions_inside
 from decal.choose._promises import Choice, one_wish
 from decal.evaluate import metrics
-from decal.model import (
-    Model,
-    answers_labels,
-    predict_rows,
-    read_inputs,
-    require_classes,
-)
+from decal.model import Model, answers_labels, predict_rows, read_inputs, require_classes
 from decal.promise import Promise
 from decal.rows import Rows
 
@@ -38,7 +27,6 @@ WISHES_OF = {
     "annotations": ("coverage",),
     "guaranteed": ("coverage",),
     "confidence": ("hold",),
-    "entropy": ("hold",),
     "threshold": ("hold",),
 }
 """The wishes that each option goes with."""
@@ -61,7 +49,6 @@ def choose(
     guaranteed: bool = False,
     atol: float = 5e-4,
     confidence: float | None = None,
-    entropy: float = 0.0,
     threshold: float | None = None,
     seed: int = 0,
 ) -> Choice:
@@ -115,9 +102,6 @@ def choose(
         Tolerance of `coverage` on every bound.
     confidence : float, optional
         For `hold`: in [0, 1], wanted for the rows at hand rather than on average over such rows.
-    entropy : float
-        For `hold` with `confidence`, without `by_entropy`: a lower bound, known beforehand, of the
-        mean entropy of the true distributions, in nats; see `entropy_from_annotations`.
     threshold : float, optional
         For `hold`: losses in nats up to which a class counts as expected. By default it is planned
         on three tenths of the rows (at most 2000), and alpha is chosen on the rest.
@@ -143,7 +127,6 @@ def choose(
 
     See Also
     --------
-    decal.choose.path : What every alpha would give, without a guarantee.
     decal.choose.plausibility : The score that `miss` and `coverage` are order statistics of.
     decal.choose.triage : Which rows a person should check.
 
@@ -171,7 +154,6 @@ def choose(
         "annotations": annotations,
         "guaranteed": guaranteed or None,
         "confidence": confidence,
-        "entropy": entropy or None,
         "threshold": threshold,
     }
     for name, value in given.items():
@@ -202,7 +184,6 @@ def choose(
             labels,
             target,
             confidence=confidence,
-            entropy=entropy,
             threshold=threshold,
             groups=groups,
             seed=seed,

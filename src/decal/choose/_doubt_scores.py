@@ -161,16 +161,10 @@ def recalibrated(logits: Array, labels: Labels) -> Recalibration | None:
 
 @dataclass(frozen=True)
 class Trial:
-    """How a score did on labelled rows: its risk-coverage curve, and how it compares.
+    """How a score did on labelled rows.
 
-    Attributes
-    ----------
-    curve : RiskCoverage
-        Error rates of what is kept.
-    gain : float
-        By how much its area is below that of the model's own confidence.
-    error : float
-        Standard error of the gain.
+    Its risk-coverage `curve`; the `gain`, by how much its area is below that of the model's own
+    confidence; and the standard `error` of that.
     """
 
     curve: RiskCoverage

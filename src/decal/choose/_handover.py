@@ -54,14 +54,9 @@ CURVE = "curve "  # begins names of arrays with curves; the number of the score 
 
 @dataclass(frozen=True)
 class TriageOutcome:
-    """What handing over did on labelled rows.
+    """What handing over did on labelled rows: how many, and the share that goes to a person.
 
-    Attributes
-    ----------
-    rows, handed_over
-        How many there are, and the share of them that goes to a person.
-    error_rate, slip_rate : float
-        Shares that are kept and wrong: of the rows kept, 0 if there is none, and of all rows.
+    And the shares that are kept and wrong: of the rows kept, 0 if there is none; and of all rows.
     """
 
     rows: int
@@ -85,8 +80,6 @@ class Triage(Saved):
     ----------
     score : str
         Name of the score chosen.
-    threshold : float
-        Rows whose score reaches it are handed over. NaN if that depends on the batch.
     purpose, target, confidence
         "cost", "budget", "error_rate" or "slip_rate", its number, and the confidence or None.
     trials : dict of Trial

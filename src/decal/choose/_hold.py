@@ -27,9 +27,7 @@ from decal.choose._promises import Choice, joined, row_groups
 from decal.choose._surprises import (
     Losses,
     least_budget,
-    least_budget_of_mean,
     least_budget_with_confidence,
-    mean_is_below,
     planned_threshold,
 )
 from decal.decalibrator import Decalibrator, require_decalibrator
@@ -41,7 +39,6 @@ from decal.rows import Rows, require_possible
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
 PLANNING_ROWS = 2000  # how many these are at most
 ROUNDING = 1e-12  # by how much a budget is rounded up, so that alpha stands for no less
-ENTROPIES_TESTED = 1000  # rates of disagreement that are tested, in equal steps from 0 to 1
 
 
 def for_hold(
@@ -51,7 +48,6 @@ def for_hold(
     hold: float,
     *,
     confidence: Any,
-    entropy: float,
     threshold: float | None,
     groups: Any,
     seed: int,
@@ -64,11 +60,6 @@ def for_hold(
     if confidence is not None:
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence
-    entropy = check_tolerance(entropy, "entropy")
-    if entropy and (error is None or local.by_entropy is not None):
-        fact = "no confidence" if error is None else f"by_entropy={local.by_entropy:g}"
-        rule = "be 0 unless there is a confidence and no by_entropy"
-        raise InputError("entropy", rule, f"{entropy:g} with {fact}")
     losses = _losses(model, local, data)
     if threshold is not None:
         threshold = check_tolerance(threshold, "threshold")
@@ -85,7 +76,7 @@ def for_hold(
             used = min(int(PLANNING_SHARE * len(drawn)), PLANNING_ROWS)
             planned = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
-        budget, bound, note = _least_budget(rest, planned, delta, error, entropy)
+        budget, bound, note = _least_budget(rest, planned, delta, error)
         notes = (note,) if note else ()
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
@@ -107,7 +98,7 @@ def _planned(losses: Losses, delta: float, examples: int, error: float | None) -
 
 
 def _least_budget(
-    losses: Losses, threshold: float, delta: float, error: float | None, entropy: float
+    losses: Losses, threshold: float, delta: float, error: float | None
 ) -> tuple[float, float, str]:
     """The budget, the bound of the share of misses there, and a note if nothing is excluded.
 
@@ -117,14 +108,8 @@ def _least_budget(
         return 0.0, 1.0, ""
     if error is None:
         found = least_budget(losses, threshold, delta)
-    elif not entropy:
-        found = least_budget_with_confidence(losses, threshold, delta, error)
     else:
-        both = (
-            least_budget_with_confidence(losses, threshold, delta, error / 2),
-            least_budget_of_mean(losses, entropy, delta, error / 2),
-        )
-        found = min((bound for bound in both if bound is not None), default=None)
+        found = least_budget_with_confidence(losses, threshold, delta, error)
     if found is None or found[0] >= losses.vacuous_budget:
         n = len(losses)
         few = delta * (n + 1) < 1 or error is not None
@@ -193,66 +178,9 @@ def shares(annotations: Any, classes: int) -> Array:
     array([[0.5 , 0.25, 0.25],
            [0.  , 1.  , 0.  ]])
     """
-    votes, K = check_annotations(annotations, check_count(classes, "classes", least=2))
+    K = check_count(classes, "classes", least=2)
+    votes = check_annotations(annotations, K)
     given = votes >= 0
     cells = (np.arange(len(votes))[:, None] * K + votes)[given]
     counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
     return np.asarray(counts / given.sum(axis=1, keepdims=True))
-
-
-def entropy_from_annotations(annotations: Any, *, confidence: Any = 0.95, seed: int = 0) -> float:
-    """A lower bound of the mean entropy of the distributions that annotators draw labels from.
-
-    It holds with probability `confidence` over the annotated inputs. For `decal.choose` with `hold`
-    and `entropy`: the probabilities that one of the two errs add up.
-
-    Parameters
-    ----------
-    annotations : (n, A) integers
-        Labels 0..K-1 by up to A annotators, -1 where one gave none; two or more in every row. They
-        must be independent draws given the input.
-    confidence : float
-        In [0, 1].
-    seed : int
-        Of the random order of the examples.
-
-    Returns
-    -------
-    float
-        In nats. 0 if nothing can be said.
-
-    Notes
-    -----
-    Two annotators of an input disagree with probability g = 1 - sum_k p_k^2, and the entropy is at
-    least the broken line in g through the points (1 - 1/k, log k) (Harremoës and Topsøe, 2001). The
-    line is convex, so the bound holds for the means of both, and it rises, so a lower bound of the
-    mean disagreement will do: the largest one, in steps of 0.001, that a bet supports.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from decal.choose import entropy_from_annotations
-    >>> votes = np.random.default_rng(0).integers(0, 2, size=(500, 2))  # entropy log 2 = 0.693
-    >>> entropy_from_annotations(votes)
-    0.61...
-    """
-    array = np.asarray(annotations)
-    classes = int(array.max(initial=1)) + 1 if array.dtype.kind in "iu" else 2
-    votes, _ = check_annotations(annotations, max(classes, 2))
-    error = 1 - check_alpha(confidence, "confidence")
-    given = (votes >= 0).sum(axis=1)
-    if (given < 2).any():
-        row = int((given < 2).argmax())
-        rule, fact = "have two labels or more in every row", f"{given[row]} in row {row}"
-        raise InputError("annotations", rule, fact, "Leave such rows out.")
-    counts = np.stack([(votes == k).sum(axis=1) for k in range(max(classes, 2))], axis=1)
-    agreeing = (counts * (counts - 1)).sum(axis=1) / (given * (given - 1))
-    agreeing = np.random.default_rng(check_count(seed, "seed", least=0)).permutation(agreeing)
-    rate = 0.0
-    for step in range(1, ENTROPIES_TESTED):
-        if not mean_is_below(agreeing, 1 - step / ENTROPIES_TESTED, most=1.0, error=error):
-            break
-        rate = step / ENTROPIES_TESTED
-    k = np.arange(1, max(classes, 2))
-    rise = k * (k + 1) * np.log1p(1 / k)  # of the line between k and k + 1 equal probabilities
-    return float(np.max(np.log(k) + rise * (rate - (1 - 1 / k)), initial=0.0))

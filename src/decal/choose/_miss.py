@@ -15,7 +15,7 @@ import numpy as np
 from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
 from decal.choose._order import allowed, largest_alpha, largest_alphas
-from decal.choose._plausibility import Indices, Inside, Mask, Predictor, kept_classes, labels_inside
+from decal.choose._plausibility import Indices, Inside, Mask, Predictor, labels_inside
 from decal.choose._promises import Choice, class_name, joined, row_groups
 from decal.model import predict_rows, read_inputs
 from decal.promise import Promise
@@ -131,7 +131,7 @@ def _warn_of_rare(
 
 def _require_every_class(model: Predictor, data: Rows, rows: Indices, rule: str) -> None:
     """InputError if even alpha = 0 drops a class: some directions cannot lift every class."""
-    dropped = np.argwhere(~kept_classes(predict_rows(model, data[rows], 0.0), rule))
+    dropped = np.argwhere(~predict_rows(model, data[rows], 0.0).decide(rule))
     if dropped.size:
         row, k = dropped[0]
         fact = f"{class_name(int(k), data.classes)} dropped in row {rows[row]}"

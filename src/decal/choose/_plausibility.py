@@ -39,8 +39,7 @@ LEAST_BUDGET, GREATEST_BUDGET = 1e-6, 744.0
 the smallest positive float, and nearer to 1 the losses of very confident models drown in round-off.
 """
 
-ROOM = 1e-3
-"""Share of a budget, known in closed form, within which rows are asked all the same."""
+ROOM = 1e-3  # share of a budget, known in closed form, within which rows are asked all the same
 
 CONTOUR_LEVELS = 1 << 12  # steps from 1 to 0: 0.5 % of the budget each, 12 predictions
 
@@ -160,7 +159,7 @@ def labels_inside(model: Predictor, data: Rows, rule: str) -> Inside:
 
     def asked(rows: Indices, alpha: float) -> Mask:
         some = data[rows]
-        kept = kept_classes(predict_rows(model, some, alpha), rule)
+        kept = predict_rows(model, some, alpha).decide(rule)
         return np.asarray(kept[np.arange(len(rows)), some.labels])
 
     between = local_budgets(model, data, rule)
@@ -222,11 +221,6 @@ def local_budgets(model: Predictor, data: Rows, rule: str) -> tuple[Array, Array
     return least, np.maximum(least, most)
 
 
-def kept_classes(credal: CredalSet, rule: str) -> Mask:
-    """(n, K) the classes in every decision set."""
-    return np.asarray(credal.decide(rule), dtype=bool)
-
-
 # By statistical theory
 
 
@@ -253,26 +247,3 @@ def alpha_from_confidence(level: Any, df: int = 1) -> float:
 
     level = check_alpha(level, "level")
     return math.exp(-float(gammaincinv(check_count(df, "df") / 2, level)))
-
-
-def confidence_from_alpha(alpha: Any, df: int = 1) -> float:
-    """The asymptotic confidence of the region of an alpha: the inverse of `alpha_from_confidence`.
-
-    Parameters
-    ----------
-    alpha : float
-        Level in [0, 1].
-    df : int
-        Free parameters: 1 for the shift of one class.
-
-    Examples
-    --------
-    >>> import decal
-    >>> round(decal.confidence_from_alpha(decal.alpha_from_confidence(0.95)), 10)
-    0.95
-    """
-    from scipy.special import gammainc
-
-    alpha = check_alpha(alpha)
-    budget = -math.log(alpha) if alpha > 0 else math.inf
-    return float(gammainc(check_count(df, "df") / 2, budget))

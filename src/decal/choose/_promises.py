@@ -14,7 +14,7 @@ from decal._base.errors import InputError
 from decal._base.markup import table
 from decal._base.numerics import Array
 from decal._base.row_checks import check_groups
-from decal.choose._plausibility import Indices, Predictor, kept_classes
+from decal.choose._plausibility import Indices, Predictor
 from decal.credal import CredalSet
 from decal.model import Model, promised_sets, read_inputs
 from decal.promise import SIDES, Promise, rows_text
@@ -102,7 +102,7 @@ class Choice:
         if self.promise.per == "label":
             answers: NDArray[Any] = sets.decide()
             return answers
-        return kept_classes(sets, rule) if sets.kept is None else sets.kept
+        return np.asarray(sets.decide(rule)) if sets.kept is None else sets.kept
 
     def promised(self) -> Model[Any]:
         """The model at this alpha, with the promise: it predicts, reports and saves so."""

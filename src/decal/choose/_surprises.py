@@ -142,24 +142,6 @@ def least_budget_with_confidence(
     return None if budget is None else (budget, float(surprises.at_one(budget)[0].mean()))
 
 
-def least_budget_of_mean(
-    losses: Losses, entropy: float, delta: float, error: float
-) -> Found | None:
-    """The least budget down to which the mean loss is shown to be at most b delta + entropy.
-
-    The mean divergence is the mean loss less the mean entropy: Markov's inequality does the rest.
-    """
-    values = losses.of_labels
-
-    def shown(budgets: Array) -> Iterator[bool]:
-        for budget in budgets:
-            bound = delta * float(budget) + entropy
-            yield mean_is_below(values, bound, most=losses.largest, error=error)
-
-    budget = _last_shown(shown, losses.vacuous_budget)
-    return None if budget is None else (budget, float(values.mean() - entropy) / budget)
-
-
 def planned_threshold(
     losses: Losses, delta: float, *, examples: int, error: float | None = None
 ) -> float:

@@ -24,7 +24,6 @@ from decal.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from decal.cli.explore import EXPLORE_EXAMPLES, explore
 from decal.cli.export import EXPORT_EXAMPLES, export
 from decal.cli.models import FIT_EXAMPLES, PREDICT_EXAMPLES, fit, predict
-from decal.cli.recalibrate import RECALIBRATE_EXAMPLES, recalibrate
 from decal.cli.report import REPORT_EXAMPLES, report
 from decal.cli.shift import SHIFT_EXAMPLES, shift
 from decal.cli.terminal import messages, output, progress_bar, say, told
@@ -180,7 +179,6 @@ EXAMPLES: dict[Callable[..., None], str] = {
     evaluate: EVALUATE_EXAMPLES,
     choose: CHOOSE_EXAMPLES,
     triage: TRIAGE_EXAMPLES,
-    recalibrate: RECALIBRATE_EXAMPLES,
     shift: SHIFT_EXAMPLES,
     explore: EXPLORE_EXAMPLES,
     export: EXPORT_EXAMPLES,

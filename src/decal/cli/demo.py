@@ -32,8 +32,7 @@ DEMO_EXAMPLES = """Examples:
     decal demo --text "Terima kasih" --text "Ha det bra"
 """
 
-MISS = 0.1
-"""The share of languages that may be missed."""
+MISS = 0.1  # the share of languages that may be missed
 
 
 def demo(

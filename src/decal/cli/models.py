@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -230,7 +229,7 @@ def predict(
     asked = Asked(fitted, alpha, reading)
     folder = reading.folder(logits, fitted)
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    run = Predictions(partial(asked.sets, possible=False), layout, folder, str(asked))
+    run = Predictions(asked.predict(possible=False), layout, folder, str(asked))
     if logits.is_dir():
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
         origin = {"model": digest, "alpha": asked.level, "groups": reading.groups}

@@ -24,8 +24,7 @@ from decal.io.writers import check_output, column_writer
 from decal.model import NewInputs
 from decal.report import ACTION_RULES, SAVED, Report, in_parts, summary, titled
 
-SHOWN = 20
-"""Lines that are enough for the terminal."""
+SHOWN = 20  # lines that are enough for the terminal
 
 REPORT_EXAMPLES = """Examples:
     decal report model.npz new.csv
@@ -90,9 +89,9 @@ def report(
     folder = reading.folder(logits, fitted)
 
     def sets() -> Iterator[CredalSet]:
-        noticed = NewInputs(fitted, asked.level)
+        noticed, predict = NewInputs(fitted, asked.level), asked.predict()
         for chunk in chunks_of_all(folder, layout, "Reporting"):
-            found = asked.sets(chunk)
+            found = predict(chunk)
             noticed.add(chunk, found)
             yield found
         if not noticed.rows:

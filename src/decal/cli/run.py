@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,18 +136,21 @@ class Asked:
         """What the model promises, unless another alpha is asked for."""
         return self.model.promise if self.alpha is None else None
 
-    def sets(self, rows: Rows, *, possible: bool = True) -> IntervalCredalSet:
-        """The sets, with the `possible` classes of the promise if these are wanted."""
-        rows, groups = self.reading.grouped(rows)
+    def predict(self, *, possible: bool = True) -> Predict:
+        """What predicts the sets, with the `possible` classes of the promise if wanted."""
         promise = self.promise
         if not possible and promise is not None and promise.per != "group":
             promise = None
-        sets: IntervalCredalSet
-        if promise is None and groups is None:
-            sets = self.model.predict_rows(rows, alpha=self.level)
-        else:
+        if promise is None and self.reading.groups is None:
+            return partial(self.model.predict_rows, alpha=self.level)
+
+        def promised(rows: Rows) -> IntervalCredalSet:
+            rows, groups = self.reading.grouped(rows)
+            sets: IntervalCredalSet
             sets = promised_sets(self.model, rows, self.level, promise, groups)
-        return sets
+            return sets
+
+        return promised
 
     def __str__(self) -> str:
         if self.promise is not None and self.promise.per == "group":

@@ -151,8 +151,7 @@ def progress_bar(
 # A dash in place of a file
 
 STREAM = Path("-")
-PREFIX = "decal-stream-"
-"""How the names of folders begin that hold the files in place of streams."""
+PREFIX = "decal-stream-"  # how the names of folders begin that hold the files in place of streams
 
 INPUTS = ("logits", "labelled", "new", "labels", "truth", "weights")
 """The arguments that may be standard input, in every command that has them."""

@@ -15,7 +15,7 @@ from decal.choose import FLOOR, Triage
 from decal.choose import triage as choose_rows
 from decal.cli import options
 from decal.cli.options import option
-from decal.cli.run import all_rows
+from decal.cli.run import all_rows, chunks_of_all
 from decal.cli.terminal import output, progress_bar, say
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.formats import TABLES
@@ -163,19 +163,14 @@ def _write(out: Path, chosen: Triage, folder: Folder) -> tuple[int, int]:
     """Write a line per row; how many go to a person, and how many there are."""
     handed = rows = 0
     layout = Layout(chosen.class_count, chosen.classes)
-    part = folder.parts[0]
-    with (
-        folder.open(part, layout) as source,
-        column_writer(out) as append,
-        progress_bar("Handing over", source.rows) as bar,
-    ):
-        by_batch = math.isnan(chosen.threshold)  # then all rows together decide
-        for chunk in [all_rows(folder, layout)] if by_batch else part.chunks(source):
+    by_batch = math.isnan(chosen.threshold)  # then all rows together decide
+    together = [all_rows(folder, layout)] if by_batch else None
+    with column_writer(out) as append:
+        for chunk in together or chunks_of_all(folder, layout, "Handing over"):
             lines = _lines(chosen, chunk, rows)
             append(lines)
             handed += int(lines["hand_over"].sum())
             rows += len(chunk)
-            bar.advance(len(chunk))
     return handed, rows
 
 

@@ -29,8 +29,7 @@ distances of probabilities (Pinsker): twice this is the tolerance of ties, `TIE_
 SERIES = 0.03
 """Log-ratios below this use a series for their part of a divergence: its terms would cancel."""
 
-LARGEST_EXPONENT = 600.0
-"""Exponentials of more than this would overflow."""
+LARGEST_EXPONENT = 600.0  # exponentials of more than this would overflow
 
 MAX_STEPS = 100
 """Steps that a search for a tilt may take. Four to eight are usual, thirty the most seen."""
@@ -38,8 +37,7 @@ MAX_STEPS = 100
 LAST_STEP = 1e-7
 """Relative step of Newton's method that is the last: it leaves an error of about its square."""
 
-FEW_VALUES = 4
-"""Classes of equal value act as one, where a direction has no more values than this."""
+FEW_VALUES = 4  # classes of equal value act as one, where a direction has no more values than this
 
 
 def divergence(p: Array, log_c: Array) -> Array:

@@ -7,8 +7,7 @@ import numpy as np
 from decal._base.errors import AnswerWarning
 from decal._base.numerics import Array
 
-VACUOUS_WIDTH = 0.9
-"""Sets of a greater mean width exclude next to nothing."""
+VACUOUS_WIDTH = 0.9  # sets of a greater mean width exclude next to nothing
 
 NEAR_CAP = {"entropy": 0.99, "zero_one": 0.99, "total_variation": 1 - 1e-8}
 """A measure is at its cap from this share of its greatest possible value on. The total variation
@@ -17,8 +16,7 @@ still ranks where it is near 1, and no longer where it is 1: with many classes, 
 SHARE_AT_CAP = 0.5
 """More than this share of the inputs at the cap, and the order of the inputs means little."""
 
-FEWEST_RANKED = 10
-"""Fewer inputs than this are looked at one by one, not ranked: no warning."""
+FEWEST_RANKED = 10  # fewer inputs than this are looked at one by one, not ranked: no warning
 
 
 def warn_of_width(width: float, alpha: float, said: set[str]) -> None:

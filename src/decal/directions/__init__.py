@@ -17,7 +17,6 @@ from decal.directions._direction import (
     Box,
     Direction,
     Endpoints,
-    Evidence,
     Inputs,
     LabelledLogits,
     TensorInputs,
@@ -25,19 +24,14 @@ from decal.directions._direction import (
     require_masks_taken,
     taken,
 )
-from decal.directions._fit_state import FitState, Labels
+from decal.directions._fit_state import FitState
 from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
 from decal.directions._ranges import head_bounds, is_masked, logs_of_probabilities
 from decal.directions._reference import CHOSEN, REFERENCES, Reference
-from decal.directions._summarise import (
-    Answers,
-    BoundedMargins,
-    LabelMargins,
-    summarise_label_margins,
-)
+from decal.directions._summarise import BoundedMargins, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
 from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top, top_box
 
@@ -46,18 +40,15 @@ __all__ = [
     "CHOSEN",
     "REFERENCES",
     "WEIGHT_ROUND_OFF",
-    "Answers",
     "BoundedMargins",
     "Box",
     "ClassShifts",
     "Direction",
     "Endpoints",
-    "Evidence",
     "FitState",
     "Inputs",
     "LabelMargins",
     "LabelledLogits",
-    "Labels",
     "Line",
     "Local",
     "MarginSummary",

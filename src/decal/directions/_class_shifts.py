@@ -73,8 +73,11 @@ class ClassShifts(Direction):
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> ClassEvidence:
         """A summary from its arrays."""
-        kind = BoundedMargins if "low.keys" in arrays else MarginSummary
-        return kind.from_arrays(arrays)
+        if "low.keys" in arrays:
+            return BoundedMargins.from_arrays(arrays)
+        summary = MarginSummary.from_arrays(arrays)
+        summary.require_margins()
+        return summary
 
     def matches(self, evidence: ClassEvidence, label_weight: Array) -> bool:
         """Whether the labels of every class have the same weight."""
@@ -218,11 +221,7 @@ class ClassShifts(Direction):
 
 
 def _bisected(
-    stage: Series | DataSummary,
-    w: Array,
-    start: Array,
-    side: Array,
-    left_out: NDArray[np.bool_],
+    stage: Series | DataSummary, w: Array, start: Array, side: Array, left_out: NDArray[np.bool_]
 ) -> tuple[Array, Array]:
     """Endpoints (2A, K) to the last bit, and by how much they miss their budget: sure, but slow.
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,18 +151,6 @@ class Endpoints:
         return Endpoints(lower, upper, self.center, float(self.alpha[0]), self.residual, self.error)
 
 
-class Evidence(Protocol):
-    """What labelled data say about one direction. Evidence of two data sets adds up."""
-
-    def __add__(self, other: Any) -> Self:
-        """The evidence of both data sets together."""
-        ...
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Plain arrays from which `Direction.restore` makes the same evidence again."""
-        ...
-
-
 class Direction(ABC):
     """One way in which the logits may move, with one parameter per class or in all.
 
@@ -205,7 +193,7 @@ class Direction(ABC):
 
     @abstractmethod
     def summarise(self, data: LabelledLogits) -> Any:
-        """The evidence of labelled data, with `+` and `arrays()` as `Evidence` has them."""
+        """The evidence of labelled data; `+` adds two, `arrays()` is what `restore` takes."""
 
     @abstractmethod
     def restore(self, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -203,10 +203,9 @@ class MarginSummary:
         )
         if not sound:
             raise ValueError("numbers are damaged")
-        summary._require_margins()
         return summary
 
-    def _require_margins(self) -> None:
+    def require_margins(self) -> None:
         """ValueError if the numbers are sound and yet of no margins."""
         total, series, moments = self.total_weight, self.series, self.moments
         K = len(self.label_weight)

@@ -290,7 +290,9 @@ class BoundedMargins:
         sides = []
         for side in ("low.", "high."):
             own = taken(arrays, side)
-            sides.append(MarginBounds.from_arrays(own))
+            summary = MarginBounds.from_arrays(own)
+            summary.require_margins()
+            sides.append(summary)
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
         found = cls(*sides)

@@ -104,11 +104,7 @@ def observe(
 
 
 def predict(
-    model: Model,
-    data: Any,
-    *,
-    logits: str | Iterable[str] = "logits",
-    alpha: float | None = None,
+    model: Model, data: Any, *, logits: str | Iterable[str] = "logits", alpha: float | None = None
 ) -> Any:
     """The credal sets of new inputs, as a lazy collection that is computed on demand.
 

@@ -18,21 +18,13 @@ from decal.distributed._partitions import (
 )
 
 with needs(
-    "pyspark",
-    message="decal.distributed needs PySpark for Spark DataFrames: pip install pyspark",
+    "pyspark", message="decal.distributed needs PySpark for Spark DataFrames: pip install pyspark"
 ):
     from pyspark import TaskContext
     from pyspark.sql.functions import col
     from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 
-from decal.distributed._frames import (
-    ADDED,
-    batches,
-    credal_sets,
-    lists_of,
-    resolved,
-    to_predict,
-)
+from decal.distributed._frames import ADDED, batches, credal_sets, lists_of, resolved, to_predict
 
 import pyarrow as pa  # type: ignore[import-untyped]  # isort: skip
 

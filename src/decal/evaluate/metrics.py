@@ -18,11 +18,8 @@ from decal._base.row_checks import (
     check_probabilities,
     check_scores,
 )
-from decal._base.settings import check_alpha, check_count
+from decal._base.settings import check_count
 from decal.credal import CredalSet
-
-ROUND_OFF = 1e-9
-"""A number of rows that is a whole one but for round-off."""
 
 __all__ = [
     "RiskCoverage",
@@ -31,7 +28,6 @@ __all__ = [
     "calibration_gaps",
     "coverage",
     "efficiency",
-    "excess_aurc",
     "expected_calibration_error",
     "risk_coverage",
 ]
@@ -176,11 +172,6 @@ class RiskCoverage:
         """Area above that of the best order: 0 for a perfect score."""
         return float(self.risk.mean() - self.best.mean())
 
-    def risk_at(self, coverage: float) -> float:
-        """The risk if this share of the rows is kept, rounded up to whole rows; 0 of none."""
-        kept = int(np.ceil(check_alpha(coverage, "coverage") * len(self.risk) - ROUND_OFF))
-        return float(self.risk[kept - 1]) if kept else 0.0
-
 
 def risk_coverage(scores: Any, losses: Any) -> RiskCoverage:
     """The risk-coverage curve: keep the rows of the lowest scores, hand over the others.
@@ -216,18 +207,6 @@ def aurc(scores: Any, losses: Any) -> float:
     0.25
     """
     return risk_coverage(scores, losses).area
-
-
-def excess_aurc(scores: Any, losses: Any) -> float:
-    """Area under `risk_coverage` above that of the best order: 0 for a perfect score.
-
-    Examples
-    --------
-    >>> import decal
-    >>> decal.metrics.excess_aurc([0.1, 0.9], [False, True])
-    0.0
-    """
-    return risk_coverage(scores, losses).excess
 
 
 def _risks(scores: Array, losses: Array) -> Array:

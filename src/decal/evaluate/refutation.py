@@ -22,8 +22,7 @@ __all__ = ["NOT_VALID", "LabelledSets", "Refutation", "refute"]
 NOT_VALID = "Not refuted is not valid: sets can miss the truth at every input and pass."
 """What every result says when it refutes nothing."""
 
-FEWEST_ROWS = 10
-"""Bins with fewer rows than this join a neighbour."""
+FEWEST_ROWS = 10  # bins with fewer rows than this join a neighbour
 
 CELLS_SHOWN = 10
 

@@ -9,13 +9,11 @@ the same kind of machine. A file that turns out bad in the middle leaves no evid
 from __future__ import annotations
 
 import json
-import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,8 +26,7 @@ from decal.io.whole_files import only_writer_of, replacing
 FORMAT = "decal-checkpoint"
 VERSION = 1
 
-EVERY = 30.0
-"""Seconds between checkpoints."""
+EVERY = 30.0  # seconds between checkpoints
 
 CHUNK_ELEMENTS = 1 << 23
 """Logits per chunk of a fit: 32 MB of float32. Smaller chunks would be merged too often."""
@@ -172,7 +169,6 @@ class FitCheckpoint:
         kept = {
             "format": FORMAT,
             "version": VERSION,
-            "environment": _environment(),
             "settings": state.settings,
             "layout": state.layout and asdict(state.layout),
             "evidence": self._written[1],
@@ -208,17 +204,6 @@ def _checked(part: dict[str, Any]) -> dict[str, Any]:
     if not known or part["rows"] < 0:
         raise ValueError("fingerprints are damaged")
     return part
-
-
-def _environment() -> dict[str, str | None]:
-    """What the last bits of the evidence depend on besides the data and the settings."""
-    found: dict[str, str | None] = {"machine": platform.machine()}
-    for package in ("numpy", "numba"):  # their versions can change the last bits of a sum
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found
 
 
 def learn(

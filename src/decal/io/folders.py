@@ -2,8 +2,7 @@
 
 The parts of a folder are its files, and those of the folders in it, in the order of their names.
 Names that start with a dot or an underscore are not data: engines such as Spark give such names to
-their own notes. A folder called ``key=value``, as Hive names partitions, gives the rows below it
-a column of that value.
+their own notes.
 
 A part may have no rows, as engines write them; not all may. A single file is a folder of one part.
 """
@@ -16,15 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from decal._base.errors import InputError, Words, listing
 from decal.io.formats import IGNORE_ADVICE, READABLE, either
 from decal.io.row_files import LogitSource, lists_of_nothing, open_source
 from decal.rows import Rows
 
-CHECKPOINT_ENDING = ".checkpoint"
-"""How the names of folders end that keep an unfinished fit."""
+CHECKPOINT_ENDING = ".checkpoint"  # how the names of folders end that keep an unfinished fit
 
 COMPANIONS = ("labels", "weights", "truth")
 """What may come in files of its own, if the logits are one file."""
@@ -61,12 +58,6 @@ class Part:
     def fingerprint(self) -> dict[str, Any]:
         """What tells a changed file from an unchanged one."""
         return {"name": self.name, "size": self.size, "modified": self.modified}
-
-    @property
-    def constants(self) -> dict[str, str]:
-        """The columns that the names of the folders above it give."""
-        pairs = (folder.partition("=") for folder in self.name.split("/")[:-1])
-        return {key: unquote(value) for key, equals, value in pairs if equals}
 
     def require_unchanged(self) -> None:
         """UnreadableError if the file is no longer what it was when it was listed."""
@@ -137,7 +128,7 @@ class Folder:
     def open(self, part: Part, layout: Layout | None = None) -> LogitSource:
         """One part; UnreadableError if it cannot be read, or is not like the others."""
         several = self.path.is_dir()
-        options = {**self.options, "constants": part.constants, "may_be_empty": several}
+        options = {**self.options, "may_be_empty": several}
         with part.reading(*self.companions):
             source = open_source(part.path, **options)
             if layout is None or lists_of_nothing(source.logits):

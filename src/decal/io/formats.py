@@ -25,16 +25,14 @@ from decal._base.row_checks import check_class_names
 from decal.io import gate
 
 TABLES = (".csv", ".parquet")
-FORMATS = (".npz", ".npy", *TABLES)
-"""The formats that decal writes."""
+FORMATS = (".npz", ".npy", *TABLES)  # the formats that decal writes
 
 ARROW = (".feather", ".arrow")
 """Arrow's own files: .feather is the file format, .arrow that or the stream format."""
 
 READABLE = (*FORMATS, *ARROW)
 
-CHUNK_ELEMENTS = 1 << 21
-"""Numbers per chunk: 16 MB of float64."""
+CHUNK_ELEMENTS = 1 << 21  # numbers per chunk: 16 MB of float64
 
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 

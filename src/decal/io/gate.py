@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 
-SMALL = 1 << 26
-"""Bytes that any file may unpack to: 64 MB."""
+SMALL = 1 << 26  # bytes that any file may unpack to: 64 MB
 
 LARGEST_RATIO = 256
 """Beyond SMALL, bytes held in memory per byte of the file. The keys of a model's bins are a tenth

@@ -27,8 +27,7 @@ from decal.rows import Rows
 Predict = Callable[[Rows], IntervalCredalSet]
 """From rows to their credal sets."""
 
-MANIFEST = "_SUCCESS.json"
-"""The file whose presence tells that a folder of predictions is complete."""
+MANIFEST = "_SUCCESS.json"  # the file whose presence tells that a folder of predictions is complete
 
 
 def predict_files(

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProgressBar", "on_terminal", "progress_bar", "tracked"]
 
-BYTES = "B"
-"""The unit whose numbers are shown as kB, MB and so on, with a speed."""
+BYTES = "B"  # the unit whose numbers are shown as kB, MB and so on, with a speed
 
 Item = TypeVar("Item")
 

@@ -45,8 +45,7 @@ USUAL_KEYS = {
 }
 """The keys of an .npz, or columns of a table, that are tried when the user names none."""
 
-ALL = "*"
-"""The choice of all columns, whatever they look like."""
+ALL = "*"  # the choice of all columns, whatever they look like
 
 REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
 
@@ -177,7 +176,6 @@ def open_source(
     probabilities: bool = False,
     floor: float | None = None,
     ids: Sequence[str] = (),
-    constants: Mapping[str, str] | None = None,
     may_be_empty: bool = False,
 ) -> LogitSource:
     """Logits in a file, with the labels, weights and truth in the same file or in others.
@@ -185,8 +183,7 @@ def open_source(
     Nothing but names and shapes is read yet. `keys` has, for "logits", "labels", "weights" or
     "truth", the key of an .npz or the column of a table. Of a table, `columns` are classes, ("*",)
     takes all others; `ignore` are neither classes nor labels; `ids` name the inputs. `classes` are
-    those of a model, in its order. `constants` are columns that are not in the file because all of
-    its rows have the same value there. Of "labels" and "truth", those `wanted` are used if they are
+    those of a model, in its order. Of "labels" and "truth", those `wanted` are used if they are
     there, and those `needed` must be. With `probabilities` the source yields their logarithms.
     """
     keys = dict(keys or {})
@@ -207,16 +204,12 @@ def open_source(
         if name not in asked:
             return None
         key = keys.get(name)
-        if name not in files:
-            constant = _constant_value(name, file, key, constants or {})
-            if constant is not None:
-                return _constant(name, constant, matrix)
-            if not _holds(name, file, key):
-                if name in needed:
-                    fact = f"none in {file.path}{_contents(file)}"
-                    remedy = f"Give a file with --{name}, or their name there with --{name}-key."
-                    raise InputError(name, f"come with the {kind}", fact, remedy)
-                return None
+        if name not in files and not _holds(name, file, key):
+            if name in needed:
+                fact = f"none in {file.path}{_contents(file)}"
+                remedy = f"Give a file with --{name}, or their name there with --{name}-key."
+                raise InputError(name, f"come with the {kind}", fact, remedy)
+            return None
         holder = files.get(name, file)
         if name == "truth":
             return _open_matrix(name, holder, key, names, skip, chosen)
@@ -322,25 +315,6 @@ def _open_ids(column: str, file: DataFile) -> Stream:
 
 def _only_column(table: Stream) -> Stream:
     return replace(table, blocks=lambda start: (block[:, 0] for block in table.read(start)))
-
-
-def _constant_value(
-    name: str, file: DataFile, key: str | None, constants: Mapping[str, str]
-) -> str | None:
-    """The value of all rows in a column that the file itself has not; None if there is none."""
-    usual = (key,) if key else USUAL_KEYS[name]
-    column = next((k for k in usual if k in constants), None)
-    return None if column is None or column in file.names else constants[column]
-
-
-def _constant(name: str, value: str, matrix: Stream) -> Stream:
-    """One value in every row of a matrix."""
-    constant: Any = value if name == "labels" else float(value)
-
-    def blocks(start: int) -> Iterator[Block]:
-        return (np.full(len(block), constant) for block in matrix.read(start))
-
-    return Stream(name, matrix.path, matrix.rows, 1, None, blocks)
 
 
 def _list_column(name: str, file: DataFile) -> str | None:

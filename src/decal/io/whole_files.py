@@ -32,8 +32,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 
-KNOWS_LOCKS = find_spec("fcntl") is not None
-"""False on Windows."""
+KNOWS_LOCKS = find_spec("fcntl") is not None  # false on Windows
 
 UNLOCKABLE = (errno.EBADF, errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 """What drives say that know no locks."""

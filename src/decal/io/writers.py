@@ -1,4 +1,4 @@
-"""Credal sets, columns and matrices into files of the formats .npz, .npy, .csv and .parquet.
+"""Credal sets and columns into files of the formats .npz, .npy, .csv and .parquet.
 
 Rows are written as they come, in constant memory but for columns of an .npz, to a temporary file
 that takes the place of the real one at the end. So a failure leaves nothing half-written.
@@ -20,7 +20,6 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import Index
 from decal._base.errors import InputError
 from decal._base.numerics import Array
 from decal.credal import IntervalCredalSet
@@ -32,9 +31,6 @@ Append = Callable[[IntervalCredalSet], None]
 
 AppendColumns = Callable[[Mapping[str, Any]], None]
 """Writes the next rows of every column."""
-
-AppendMatrix = Callable[[Array, NDArray[np.str_] | None, Index | None], None]
-"""Writes the next rows of a matrix, and their labels and names if they have any."""
 
 FORMULA = re.compile(r"'*(\s*[=+\-@]|[\t\r])")
 """How a text begins that a spreadsheet would run, or that was kept from that by apostrophes."""
@@ -130,41 +126,6 @@ def column_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 
         yield append
         write_npz(partial, {name: np.concatenate(parts) for name, parts in held.items()})
-
-
-@contextmanager
-def matrix_writer(
-    path: Path, name: str, classes: Sequence[str] | None, *, file_format: str | None = None
-) -> Iterator[AppendMatrix]:
-    """A function that appends rows to a new file that decal's commands can read again.
-
-    * ``.npz``: the matrix under `name`, labels, columns of names, and classes if they have names.
-    * ``.npy``: the matrix alone.
-    * ``.csv``, ``.parquet``: columns of names, a column per class, and a column ``label``.
-
-    `name` is "logits" or "probabilities"; columns without names get their numbers.
-    """
-    suffix = _suffix(path, file_format)
-    if suffix == ".npy":
-        with replacing(path) as partial, partial.open("wb") as file, _growing_npy(file) as rows:
-            yield lambda matrix, *_: rows(matrix)
-        return
-    named = suffix == ".npz"
-    with column_writer(path, file_format=suffix) as append:
-
-        def append_rows(
-            matrix: Array, labels: NDArray[np.str_] | None, ids: Index | None = None
-        ) -> None:
-            names = classes or [str(k) for k in range(matrix.shape[1])]
-            columns = {name: matrix} if named else dict(zip(names, matrix.T.copy(), strict=True))
-            columns = {key: values.astype(str) for key, values in (ids or {}).items()} | columns
-            if labels is not None:
-                columns |= {"labels" if named else "label": labels}
-            append(columns)
-
-        yield append_rows
-        if named and classes:
-            append({"classes": np.array(classes)})
 
 
 # Arrays

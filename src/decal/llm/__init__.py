@@ -2,7 +2,7 @@
 
 Responses of servers (OpenAI, vLLM, llama.cpp, ollama) list a few tokens; what they leave out is an
 interval, not a guess. Models of transformers tell the whole vocabulary. Responses need NumPy and
-SciPy only. `decal.llm.text` has classifiers that were trained for texts.
+SciPy only.
 
 Imports from `_base`, `rows`, `io`, `credal`, `directions`, `decalibrator` and
 `choose`.
@@ -10,19 +10,22 @@ Imports from `_base`, `rows`, `io`, `credal`, `directions`, `decalibrator` and
 
 from decal.credal import union
 from decal.llm._answers import Answer, Answers, Position, Skipped, read_answer, read_answers
-from decal.llm._causal import label_logits, next_token_log_probabilities, vocabulary_tokens
+from decal.llm._causal import (
+    label_logits,
+    next_token_log_probabilities,
+    spread,
+    vocabulary_tokens,
+)
 from decal.llm._masses import label_masses, vocabulary_masses
-from decal.llm._prompts import option_orders, spread
-from decal.llm._ratings import Ratings
 from decal.llm._unlisted import LabelMasses, decalibrate, label_probabilities, predict
 from decal.llm._verbaliser import Verbaliser
+from decal.llm._verbaliser import check_spellings as check_spellings
 
 __all__ = [
     "Answer",
     "Answers",
     "LabelMasses",
     "Position",
-    "Ratings",
     "Skipped",
     "Verbaliser",
     "decalibrate",
@@ -30,7 +33,6 @@ __all__ = [
     "label_masses",
     "label_probabilities",
     "next_token_log_probabilities",
-    "option_orders",
     "predict",
     "read_answer",
     "read_answers",

@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError, needs
-from decal._base.numerics import Array
+from decal._base.numerics import Array, softmax
+from decal._base.set_checks import read_frames
 from decal._base.settings import check_count, check_flag
+from decal.credal import HullCredalSet
 from decal.io.progress import progress_bar
 from decal.llm._answers import is_list
 from decal.llm._verbaliser import Verbaliser
@@ -81,6 +83,31 @@ def label_logits(
         for version in versions
     ]
     return each[0] if templates is None or isinstance(templates, str) else np.stack(each)
+
+
+def spread(predictions: Any, *, classes: Iterable[str] | None = None) -> HullCredalSet:
+    """The credal sets of inputs that several templates were tried on: all mixtures of predictions.
+
+    Predictions are logits (M, n, K) of M templates, as `label_logits` returns, with `classes` that
+    name the labels. `union` takes the credal sets of each.
+
+    Examples
+    --------
+    >>> import decal
+    >>> logits = [[[1.0, 0.0]], [[0.2, 0.0]]]
+    >>> decal.llm.spread(logits, classes=["yes", "no"])
+    HullCredalSet: 1 input, 2 vertices, 2 classes, mean width 0.181
+      0  yes [0.550, 0.731]  no [0.269, 0.450]
+    """
+    frames = {f"predictions[{m}]": one for m, one in enumerate(predictions)}
+    matrices, classes, index = read_frames(classes, **frames)
+    logits = np.asarray(matrices, dtype=np.float64)
+    if logits.ndim != 3 or not logits.size or np.isnan(logits).any():
+        rule = "be logits (templates, inputs, labels) without NaN"
+        raise InputError("predictions", rule, f"shape {logits.shape}", "Sets go to union.")
+    M, n, K = logits.shape
+    p = softmax(logits.reshape(M * n, K)).reshape(M, n, K)
+    return HullCredalSet(p.transpose(1, 0, 2), axis=1, classes=classes).with_index(index)
 
 
 def vocabulary_tokens(tokenizer: Any, size: int | None = None) -> list[str]:

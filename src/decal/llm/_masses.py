@@ -19,7 +19,7 @@ from decal._base.numerics import Array, row_blocks
 from decal._base.row_checks import check_logits
 from decal._base.settings import check_count
 from decal.llm._answers import Answer, is_list, is_path, read_answer, read_answers
-from decal.llm._unlisted import Counts, LabelMasses
+from decal.llm._unlisted import LabelMasses
 from decal.llm._verbaliser import Verbaliser, plain_text
 
 REMAINDER_ROUNDING = 1e-6  # added to the remainder: servers compute in single precision
@@ -54,7 +54,7 @@ def label_masses(
 
 
 def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> tuple[Any, ...]:
-    """Listed and doubtful masses; tokens and spellings not listed; cap, remainder and tokens."""
+    """Listed and doubtful masses; how many tokens may be missing; cap and remainder."""
     if not 0 <= position < len(answer.positions):
         fact = f"{position} for answer {index}, which has {len(answer.positions)}"
         rule = "be that of a token in every answer"
@@ -74,8 +74,7 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
         elif begun:  # and perhaps complete
             doubtful[[*begun] if k is None else [*begun, k]] += mass
             begins[text] = begins.get(text, 0.0) + mass
-    unlisted = np.array([len(own.difference(texts)) for own in verbaliser.texts])
-    most = unlisted.astype(np.float64)
+    most = np.array([float(len(own.difference(texts))) for own in verbaliser.texts])
     if verbaliser.partial == "refuse":
         _refuse_partial(begins, listed, verbaliser, index)
         doubtful[:] = 0
@@ -84,7 +83,7 @@ def _row(answer: Answer, index: int, verbaliser: Verbaliser, position: int) -> t
     if any(texts.count(text) > 1 for own in verbaliser.texts for text in own):
         most[:] = np.inf  # several tokens have one text, so that spellings are no count of tokens
     rest = max(0.0, 1.0 - math.fsum(math.exp(value) for _, value in pairs))
-    return listed, doubtful, most, unlisted, np.exp(at.cap), rest, len(at.tokens)
+    return listed, doubtful, most, np.exp(at.cap), rest
 
 
 def _refuse_partial(
@@ -142,7 +141,7 @@ def vocabulary_masses(
             raise InputError("labels", rule, f"none for {name!r}", remedy)
     m = V if top is None else check_count(top, "top")
     listed, doubtful = np.zeros((n, len(columns))), np.zeros((n, len(columns)))
-    unlisted = np.zeros(listed.shape, dtype=np.intp)
+    unlisted = np.zeros(listed.shape)
     cap, remainder = np.zeros(n), np.zeros(n)
     for rows in row_blocks(n, V):
         p = np.exp(z[rows].astype(np.float64))
@@ -156,8 +155,7 @@ def vocabulary_masses(
         for k, own in enumerate(columns):
             listed[rows, k] = np.where(kept[:, own], p[:, own], 0.0).sum(axis=1)
             unlisted[rows, k] = (~kept[:, own]).sum(axis=1)
-    count = np.full(n, min(m, V))
-    return _bounded(verbaliser, listed, doubtful, unlisted, unlisted, cap, remainder, count)
+    return _bounded(verbaliser, listed, doubtful, unlisted, cap, remainder)
 
 
 def _require_normalised(p: Array, start: int) -> None:
@@ -176,11 +174,9 @@ def _bounded(
     verbaliser: Verbaliser,
     listed: Array,
     doubtful: Array,
-    most: Array | Counts,
-    unlisted: Counts,
+    most: Array,
     cap: Array,
     remainder: Array,
-    tokens: Counts,
 ) -> LabelMasses:
     """Masses of what is listed, what is `doubtful`, and at `most` so many tokens not listed."""
     room = (remainder + REMAINDER_ROUNDING)[:, None]
@@ -196,4 +192,4 @@ def _bounded(
         why = "which lists every token that spells one with probability 0"
         fact = f"none in answer {hopeless[0]}, {why}"
         raise InputError("answers", "leave a label some probability", fact)
-    return LabelMasses(lower, upper, unlisted, remainder, tokens, verbaliser.classes)
+    return LabelMasses(lower, upper, verbaliser.classes)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from decal._base.data_frames import ROW, by_name, require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_labels
-from decal._base.settings import check_choice, check_count, check_keywords
+from decal._base.settings import check_choice, check_keywords
 from decal.choose import decalibrate as decalibrate_logits
 from decal.credal import IntervalCredalSet, row_index
 from decal.decalibrator import Decalibrator
@@ -42,8 +41,6 @@ from decal.directions import (
 from decal.llm._answers import Skipped
 from decal.rows import Rows
 
-Counts = NDArray[np.intp]
-
 
 @dataclass(frozen=True, eq=False)
 class LabelMasses:
@@ -56,19 +53,12 @@ class LabelMasses:
     ----------
     lower, upper : (n, K) arrays
         Logarithms of the least and the greatest mass of each label; -inf for none.
-    unlisted : (n, K) array
-        The number of spellings of a label that are not listed.
-    remainder, tokens : (n,) arrays
-        The probability of all tokens that are not listed, and the number of those that are.
     classes, names, skipped : tuples
         The names of the labels, those of the answers (or None), and the responses left out.
     """
 
     lower: Array
     upper: Array
-    unlisted: Counts
-    remainder: Array
-    tokens: Counts
     classes: tuple[str, ...]
     names: tuple[str, ...] | None = None
     skipped: tuple[Skipped, ...] = ()
@@ -99,7 +89,7 @@ class LabelMasses:
 
         return outer_boxes(self, box, np.isfinite(decalibrator.reference_model.center))
 
-    def learnt_by(self, model: Decalibrator, labels: Counts) -> FitState:
+    def learnt_by(self, model: Decalibrator, labels: NDArray[np.intp]) -> FitState:
         """The evidence of labelled answers, whatever the tokens that are not listed."""
         _require_bounds_taken(model)
         n, K = self.shape
@@ -113,23 +103,6 @@ class LabelMasses:
                 evidence.append(direction.summarise(data))
         at = Reference(np.zeros(K))
         return FitState(model.directions, at, n, weight, tuple(evidence), self.classes)
-
-    def require_order_of(self, labels: Any) -> None:
-        """InputError if labels (n,) have an index of pandas with these names in another order."""
-        index: Any = getattr(labels, "index", None)
-        if self.names is None or not hasattr(index, "nlevels"):
-            return
-        ids = tuple(map(str, index))
-        counts = ids == tuple(map(str, range(len(ids)))) and set(ids) != set(self.names)
-        if ids == self.names or counts or set(ids).isdisjoint(self.names):
-            return
-        differ = enumerate(zip_longest(ids, self.names))
-        row, (found, wanted) = next((i, pair) for i, pair in differ if pair[0] != pair[1])
-        had = f"{found!r} in row {row}, where the answers have {wanted!r}"
-        remedy = "Reorder them with labels.loc[list(masses.names)], or pass labels.to_numpy() to "
-        remedy += "go by position."
-        rule = "be in the order of the answers"
-        raise InputError("labels", rule, f"{len(ids)} labels, and {had}", remedy)
 
     @property
     def _index(self) -> dict[str, NDArray[Any]] | None:
@@ -158,42 +131,24 @@ class LabelMasses:
         """The chosen answers: an integer, a slice, a mask or a list of integers."""
         rows = row_index(rows, len(self.lower))
         names = None if self.names is None else tuple(np.array(self.names, dtype=object)[rows])
-        arrays = ("lower", "upper", "unlisted", "remainder", "tokens")
-        chosen: dict[str, Any] = {name: getattr(self, name)[rows] for name in arrays}
-        return replace(self, **chosen, names=names, skipped=())
+        return replace(
+            self, lower=self.lower[rows], upper=self.upper[rows], names=names, skipped=()
+        )
 
     def __repr__(self) -> str:
         n, K = self.shape
         exact = int(self.exact.sum())
         return f"LabelMasses: {n:,} answers, {K} labels, {exact:,} known exactly"
 
-    def logits(self, unlisted: str = "refuse", *, vocabulary: int | None = None) -> Array:
-        """(n, K) logits of the labels, for all that takes numbers rather than intervals.
-
-        `unlisted` "refuse": an error unless all masses are known. "even": a model, not a bound:
-        tokens not listed, of a `vocabulary` of so many, share the remainder evenly.
-        """
-        check_choice(unlisted, "unlisted", ("refuse", "even"))
-        if unlisted == "refuse":
-            rows = np.flatnonzero(~self.exact)
-            if rows.size:
-                remedy = "Ask for more tokens; or pass unlisted='even' with vocabulary=, which is "
-                remedy += "a model of the rest, or unlisted='bounds' to decal.llm.decalibrate."
-                fact = f"{rows.size} of {len(self)} answers with labels that are not listed, the "
-                fact += f"first at index {rows[0]}"
-                raise InputError("masses", "be known exactly for logits", fact, remedy)
-            return self.lower
-        if vocabulary is None:
-            rule = "be the number of all tokens for unlisted='even'"
-            raise InputError("vocabulary", rule, "None")
-        others = check_count(vocabulary, "vocabulary", least=2) - self.tokens
-        if (others < self.unlisted.sum(axis=1)).any():
-            listed = f"{int(self.tokens.max())} listed tokens and the spellings not listed"
-            rule = "be larger than the tokens listed"
-            raise InputError("vocabulary", rule, f"{vocabulary} for {listed}")
-        share = self.remainder / np.maximum(others, 1)
-        with np.errstate(divide="ignore"):
-            return np.log(np.exp(self.lower) + self.unlisted * share[:, None])
+    def logits(self) -> Array:
+        """(n, K) logits of the labels; InputError unless all masses are known."""
+        rows = np.flatnonzero(~self.exact)
+        if rows.size:
+            fact = f"{rows.size} of {len(self)} answers with labels that are not listed, the "
+            fact += f"first at index {rows[0]}"
+            remedy = "Ask for more tokens, or pass unlisted='bounds' to decal.llm.decalibrate."
+            raise InputError("masses", "be known exactly for logits", fact, remedy)
+        return self.lower
 
 
 def decalibrate(
@@ -201,7 +156,6 @@ def decalibrate(
     labels: Any,
     *,
     unlisted: str = "refuse",
-    vocabulary: int | None = None,
     **settings: Any,
 ) -> Decalibrator:
     """A Decalibrator fitted on labelled answers, at an alpha or with a promise.
@@ -211,11 +165,10 @@ def decalibrate(
     masses, labels : LabelMasses, (n,) array
         Of n answers, and names of labels, or their numbers; or a mapping from the names of answers
         to these. Labels with an index of names must be in the order of the answers.
-    unlisted, vocabulary : str, int
+    unlisted : str
         If some masses are intervals, "refuse": an error. "bounds": learn the shifts that some
         completion makes plausible, which contain those of the true one; for class shifts and local
-        sets with reference="model", of which a wish chooses, and not for `hold`. "even", with a
-        `vocabulary`: see `LabelMasses.logits`.
+        sets with reference="model", of which a wish chooses, and not for `hold`.
     settings
         As for `decal.decalibrate`: exactly one of `alpha`, `miss`, `width` and `hold`, and others.
 
@@ -231,16 +184,14 @@ def decalibrate(
     """
     takers = decalibrate, decalibrate_logits, Decalibrator
     check_keywords(settings, "decal.llm.decalibrate", *takers)
-    check_choice(unlisted, "unlisted", ("refuse", "even", "bounds"))
+    check_choice(unlisted, "unlisted", ("refuse", "bounds"))
     n, K = masses.shape
     if isinstance(labels, Mapping):
         labels = by_name(labels, masses.names, n, "labels", of="answers")
     require_same_order(masses=masses, labels=labels)
-    masses.require_order_of(labels)
     columns = check_labels(labels, rows=n, classes=K, names=masses.classes)
     if unlisted != "bounds" or masses.exact.all():
-        logits = masses.logits("even" if unlisted == "even" else "refuse", vocabulary=vocabulary)
-        return decalibrate_logits(logits, columns, classes=masses.classes, **settings)
+        return decalibrate_logits(masses.logits(), columns, classes=masses.classes, **settings)
     if settings.get("sample_weight") is not None:
         raise InputError("sample_weight", "be left out for unlisted='bounds'", "some")
     rows = Rows(masses, columns, classes=masses.classes)
@@ -292,7 +243,7 @@ def _require_bounds_taken(model: Decalibrator) -> None:
     for direction in model.directions:
         if not isinstance(direction, ClassShifts | Local):
             rule = "be class shifts or local sets for unlisted='bounds'"
-            remedy = "Ask for more tokens, or pass unlisted='even'."
+            remedy = "Ask for more tokens."
             raise InputError("directions", rule, f"{direction}, {needs}", remedy)
 
 

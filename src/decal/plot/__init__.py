@@ -22,21 +22,19 @@ Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate`, `model` an
 from decal._base.errors import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
-    from decal.plot._alphas import alpha_path, tradeoff
+    from decal.plot._alphas import tradeoff
     from decal.plot._gains import likelihood
     from decal.plot._grid import grid
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
     from decal.plot._many_inputs import binary, decomposition
-    from decal.plot._reliability import calibration_test, reliability
+    from decal.plot._reliability import reliability
     from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider
 
 __all__ = [
-    "alpha_path",
     "binary",
-    "calibration_test",
     "decomposition",
     "frequencies",
     "grid",

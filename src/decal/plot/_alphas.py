@@ -1,10 +1,8 @@
-"""Figures of many alphas: coverage against efficiency, and the intervals of one input."""
+"""Coverage against efficiency, at many alphas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,21 +11,17 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import FuncNorm
 
-from decal._base.data_frames import by_name, is_frame
 from decal._base.errors import InputError
 from decal._base.numerics import Array
-from decal._base.row_checks import check_scores, to_numpy
-from decal._base.settings import check_alphas, check_count
-from decal.choose import AlphaPath, Predictor
-from decal.model import predict_rows, read_inputs
+from decal._base.row_checks import check_scores
+from decal._base.settings import check_alphas
 from decal.plot import style
-from decal.plot._fonts import beside, drawable, unit, wrapped
-from decal.plot._one_input import class_names, one_row, true_row
-from decal.plot.style import Ink, Panels
+from decal.plot._fonts import beside, unit
+from decal.plot.style import Ink
 
 MARKERS = "osD^vPXh"
 
-Curve = AlphaPath | tuple[Any, Any, Any]
+Curve = tuple[Any, Any, Any]
 
 
 def tradeoff(
@@ -49,8 +43,7 @@ def tradeoff(
     Parameters
     ----------
     paths
-        What `decal.choose.path` returned, with coverage; or (alpha, coverage, efficiency), (A,)
-        each; or several of these by name.
+        (alpha, coverage, efficiency), (A,) each; or several of these by name.
     mark : sequence of float, optional
         Alphas to write next to their points; of each path, the nearest that it has. By default none
         for one path, and 0.5, 0.8, 0.9 and 0.95 for several.
@@ -182,163 +175,6 @@ def _one_path(
         inset.set_title("alpha", fontsize="small", color=ink.muted, pad=3 * unit())
 
 
-def alpha_path(
-    model: Predictor,
-    logits: Any,
-    *,
-    ax: Axes | None = None,
-    alphas: Any = None,
-    truth: Any = None,
-    top: int = 3,
-    legend: bool = True,
-) -> Axes:
-    """One input's intervals as alpha falls from 1 to 0: a widening band per class.
-
-    Where the bands of two classes begin to overlap, it is no longer certain which class is the more
-    probable. A diamond is where the true probability of a class enters its band. Bands are a
-    `PolyCollection` per class, with its name as gid.
-
-    Parameters
-    ----------
-    model : Predictor
-        A fitted Decalibrator.
-    logits : (K,) array
-        Logits of one input.
-    alphas
-        Levels; by default 101 from 1 to 0, closest near 1.
-    top : int
-        Classes, at most five: the most probable by prediction, at alpha = 1. For more,
-        ``plot.grid(plot.alpha_path, model, logits)`` gives every class a panel.
-    ax, truth, legend
-        As for all figures: see `decal.plot`.
-
-    Examples
-    --------
-    >>> import decal
-    >>> d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9, classes=["no", "yes"])
-    >>> [band.get_gid() for band in decal.plot.alpha_path(d, [0.5, 0.0]).collections]
-    ['no', 'yes']
-    """
-    check_count(top, "top")
-    bands = _bands(model, logits, alphas, truth)
-    ax = style.axes_or_new(ax, 4.6, 3.3)
-    ink = style.frame(ax)
-    chosen = bands.most_probable(top)
-    if len(chosen) > len(ink.models):
-        rule = f"be at most {len(ink.models)}, a colour for each class"
-        remedy = "decal.plot.grid(decal.plot.alpha_path, ...) gives every class a panel."
-        raise InputError("top", rule, f"{top}", remedy)
-    handles: list[Artist] = []
-    for k, colour in zip(chosen, ink.colours(len(chosen), None), strict=True):
-        _band(ax, bands, k, colour, ink)
-        handles.append(style.bar_handle(bands.names[k], ink.tint(colour)))
-    _alpha_axes(ax)
-    if legend:
-        style.legend_below(ax, handles + _samples(bands, ink.muted, ink))
-    return ax
-
-
-def alpha_path_panels(
-    model: Predictor, logits: Any, *, alphas: Any = None, truth: Any = None, top: int = 9
-) -> Panels:
-    """A panel for each of one input's most probable classes: see `decal.plot.grid`."""
-    bands = _bands(model, logits, alphas, truth)
-    chosen = bands.most_probable(check_count(top, "top"))
-    labels, families = drawable([bands.names[k] for k in chosen], [f"class {k}" for k in chosen])
-
-    def draw(ax: Axes, k: int, label: str) -> None:
-        ink = style.frame(ax)
-        for other in chosen:
-            for bound in (bands.lower, bands.upper):
-                ax.plot(bands.levels, bound[:, other], color=ink.grid, lw=0.8 * unit(), zorder=1)
-        _band(ax, bands, k, ink.models[0], ink)
-        _alpha_axes(ax, sparse=True)
-        style.write_title(ax, wrapped(label, 28, 2), families)
-
-    def handles(ink: Ink) -> list[Artist]:
-        colour = ink.models[0]
-        interval = style.bar_handle("interval", ink.tint(colour))
-        others = style.line_handle("other classes", ink.grid)
-        return [interval, *_samples(bands, colour, ink), others]
-
-    panels = [partial(draw, k=k, label=label) for k, label in zip(chosen, labels, strict=True)]
-    return Panels(panels, columns=3, size=(2.4, 1.9), around=(0.0, 0.5), handles=handles)
-
-
-@dataclass(frozen=True)
-class Bands:
-    """One input's bounds (A, K) at falling levels (A,), its prediction and its truth (K,)."""
-
-    levels: Array
-    lower: Array
-    upper: Array
-    point: Array | None
-    truth: Array | None
-    names: list[str]
-
-    def most_probable(self, top: int) -> list[int]:
-        """The classes with the highest prediction, or middle, at the first level."""
-        height = (self.lower[0] + self.upper[0]) / 2 if self.point is None else self.point
-        return [int(k) for k in np.argsort(-height, kind="stable")[:top]]
-
-
-def _bands(model: Predictor, logits: Any, alphas: Any, truth: Any) -> Bands:
-    even = _unstretched(np.linspace(1, 0, 101))
-    levels = even if alphas is None else np.sort(check_alphas(alphas))[::-1]
-    if not is_frame(logits):
-        given = by_name(logits, getattr(model, "classes", None), np.size(logits), "logits")
-        logits = np.atleast_2d(to_numpy(given, "logits"))
-    rows = read_inputs(model, logits)
-    if len(rows) != 1:
-        raise InputError("logits", "be those of one input", f"{len(rows)} rows")
-    found = [one_row(predict_rows(model, rows, float(level)), 0) for level in levels]
-    lower, upper = (np.stack([getattr(one, end)[0] for one in found]) for end in ("lower", "upper"))
-    point = None if found[0].point is None else found[0].point[0]
-    return Bands(levels, lower, upper, point, true_row(truth, 0, found[0]), class_names(found[0]))
-
-
-def _band(ax: Axes, bands: Bands, k: int, colour: str, ink: Ink) -> None:
-    """Draw the band of one class, its prediction, and the truth up to where the band holds it."""
-    low, high = bands.lower[:, k], bands.upper[:, k]
-    ax.fill_between(
-        bands.levels, low, high, color=colour, alpha=0.14, linewidth=0, gid=bands.names[k]
-    )
-    for bound in (low, high):
-        ax.plot(bands.levels, bound, color=colour, lw=1.3 * unit(), clip_on=False)
-    if bands.point is not None:
-        ax.axhline(bands.point[k], color=colour, lw=0.9 * unit(), ls=style.DOTTED)
-    if bands.truth is None:
-        return
-    right = float(bands.truth[k])
-    inside = (low <= right) & (right <= high)
-    enters = bands.levels[inside.argmax()] if inside.any() else 0.0
-    ax.plot([1, enters], [right, right], color=colour, lw=0.9 * unit(), clip_on=False)
-    if inside.any():
-        ax.plot(
-            enters, right, "D", color=colour, ms=4.6 * unit(), clip_on=False, zorder=4, **ink.halo()
-        )
-
-
-def _samples(bands: Bands, colour: str, ink: Ink) -> list[Artist]:
-    """The legend's samples of prediction and truth."""
-    handles: list[Artist] = []
-    if bands.point is not None:
-        handles.append(style.line_handle("prediction", colour, dotted=True))
-    if bands.truth is not None:
-        handles.append(ink.mark_handle("truth enters", colour, "D", size=4.6))
-    return handles
-
-
-def _alpha_axes(ax: Axes, *, sparse: bool = False) -> None:
-    """Stretch the axis near alpha = 1, and name both."""
-    ax.set_xscale("function", functions=(_stretched, _unstretched))
-    ax.set(xlim=(1, 0), ylim=(0, 1), xlabel="alpha", ylabel="probability")
-    ticks = (1, 0.9, 0.5, 0) if sparse else (1, 0.99, 0.95, 0.9, 0.75, 0.5, 0.25, 0)
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.set_xticks([], minor=True)
-    style.probability_axis(ax.yaxis)
-
-
 def _stretched(alpha: Any) -> Any:
     """From [0, 1] to [0, 1], with more room near alpha = 1, where sets change fastest."""
     return 1 - np.sqrt(1 - np.clip(alpha, 0, 1))
@@ -351,11 +187,6 @@ def _unstretched(place: Any) -> Any:
 def _curve(path: Curve, name: str) -> Array:
     """(3, A): alpha, coverage, efficiency."""
     of = f" of {name!r}" if name else ""
-    if isinstance(path, AlphaPath):
-        if path.coverage is None:
-            remedy = "Pass distributions= to decal.choose.path."
-            raise InputError("paths", "have coverage", f"none{of}", remedy)
-        return np.stack([path.alpha, path.coverage, path.efficiency])
     alpha, coverage, efficiency = path
     scores = check_scores(coverage, "coverage"), check_scores(efficiency, "efficiency")
     columns = [check_alphas(alpha), *scores]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from decal._base.errors import InputError
 from decal._base.settings import check_count, check_keywords
 from decal.plot import style
-from decal.plot._alphas import alpha_path, alpha_path_panels
 from decal.plot._fonts import unit
 from decal.plot._reliability import reliability, reliability_panels
 from decal.plot._spider import spider, spider_panels
@@ -24,25 +23,23 @@ def grid(
 
     ``grid(spider, credal, rows)`` draws a column per model and a line per input; inputs of a single
     model fill one line after the other. Where names of classes are long and every spider has the
-    same spokes, these are numbered, and a key at the right has the names. ``grid(alpha_path, model,
-    logits)`` draws a panel per class, the most probable first, with the bounds of the others in
-    grey. ``grid(reliability, refutation)`` draws a panel per class, those with the smallest
-    p-values.
+    same spokes, these are numbered, and a key at the right has the names. ``grid(reliability,
+    refutation)`` draws a panel per class, those with the smallest p-values.
 
     Parameters
     ----------
     draw : callable
-        What a panel shows: `spider`, `alpha_path` or `reliability`.
+        What a panel shows: `spider` or `reliability`.
     data
         What `draw` takes; of spiders, one row or several. Models side by side may have different
         names for their classes, but not different meanings.
     ncols : int, optional
         Panels in a line. By default a spider for each of several models, or at most six inputs of
-        one; at most three alpha paths; at most four reliability diagrams.
+        one; at most four reliability diagrams.
     options
-        As for `draw`: `truth`, `top` and `joined` of spiders; `truth`, `alphas` and `top` (9) of
-        alpha paths; `top` (12) of reliability diagrams. Spiders also have `titles`, one per row, by
-        default the names or numbers of inputs, and `size`, inches per spider.
+        As for `draw`: `top` (12) of reliability diagrams; `truth`, `top` and `joined` of spiders,
+        which also have `titles`, one per row, by default the names or numbers of inputs, and
+        `size`, inches per spider.
 
     Returns
     -------
@@ -63,10 +60,11 @@ def grid(
     from matplotlib import pyplot as plt
 
     kinds: dict[Any, Callable[..., Panels]] = {
-        spider: spider_panels, alpha_path: alpha_path_panels, reliability: reliability_panels,
-    }  # fmt: skip
+        spider: spider_panels,
+        reliability: reliability_panels,
+    }
     if draw not in kinds:
-        rule = "be decal.plot.spider, decal.plot.alpha_path or decal.plot.reliability"
+        rule = "be decal.plot.spider or decal.plot.reliability"
         raise InputError("draw", rule, repr(getattr(draw, "__name__", draw)))
     check_keywords(options, "decal.plot.grid", grid, kinds[draw])
     panels = kinds[draw](*data, **options)

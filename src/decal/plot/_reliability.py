@@ -1,4 +1,4 @@
-"""Tests of credal sets with labels: frequencies against bounds, cell by cell or as diagrams."""
+"""Tests of credal sets with labels: frequencies against bounds, as reliability diagrams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from decal._base.settings import check_count
 from decal.evaluate.calibration import Refutation
 from decal.plot import style
 from decal.plot._fonts import drawable, unit, wrapped
-from decal.plot._intervals import LABEL_WIDTH
 from decal.plot.style import Ink, Panels
 
 
@@ -143,101 +142,3 @@ def _handles(ink: Ink, refuted: bool) -> list[Artist]:
         handles.append(ink.mark_handle("refuted", ink.truth, "o"))
     handles.append(style.line_handle("calibrated", ink.muted, dotted=True))
     return handles
-
-
-def calibration_test(
-    refutation: Refutation, *, ax: Axes | None = None, top: int = 12, legend: bool = True
-) -> Axes:
-    """The cells of a test with labels, worst first: bars that the sets allow, and frequencies.
-
-    A line per cell, that is, per group of inputs with similar predictions of one class. The bar
-    reaches from the mean lower to the mean upper probability: if the sets hold the truth, the class
-    occurs that often, but for chance. The dot is how often it did, with whiskers for chance (95 %,
-    Wilson); a diamond is a frequency that chance does not explain. The p-value stands at the right,
-    adjusted for the number of cells: whiskers of one cell can lie beside its bar without refuting
-    it. The marks are lines with gid "frequency" and "refuted".
-
-    Parameters
-    ----------
-    refutation : Refutation
-        What `decal.calibration.refute` returned.
-    top : int
-        Cells shown, at most: those with the smallest p-values.
-    ax, legend
-        As for all figures: see `decal.plot`.
-
-    Examples
-    --------
-    >>> import decal
-    >>> c = decal.IntervalCredalSet([[0.2, 0.6]] * 20, [[0.4, 0.8]] * 20, classes=["no", "yes"])
-    >>> ax = decal.plot.calibration_test(decal.calibration.refute(c, [0] * 20, by="top"))
-    >>> ax.get_title(loc="left"), ax.texts[0].get_text()
-    ('1 of 1 cell refuted', 'p = 2e-8')
-    """
-    order = np.lexsort((-refutation.excess(), refutation.p_values))
-    chosen = order[: check_count(top, "top")]
-    y = np.arange(len(chosen))
-    names, families = drawable(
-        [refutation.names()[c] for c in chosen], [f"class {refutation.column[c]}" for c in chosen]
-    )
-    ax = style.axes_or_new(ax, 5.4, 1.35 + 0.26 * len(chosen))
-    ink = style.frame(ax, grid=True)
-    colour, tint = ink.models[0], ink.tint(ink.models[0])
-    lower, upper = refutation.lower[chosen], refutation.upper[chosen]
-    style.horizontal_bars(ax, y, lower, upper, 0.62, tint)
-    ax.vlines(refutation.point[chosen], y - 0.31, y + 0.31, colour, lw=1.8 * unit())
-    handles: list[Artist] = [
-        style.bar_handle("what the sets allow", tint),
-        ink.mark_handle("prediction", colour, "|", size=8),
-    ]
-    frequency, refuted = refutation.frequency[chosen], refutation.cells[chosen]
-    low, high = _chance(frequency, refutation.rows[chosen])
-    for gid, label, which, marker, mark in (
-        ("frequency", "labels", ~refuted, "o", ink.text),
-        ("refuted", "labels refute the sets", refuted, "D", ink.truth),
-    ):
-        if not which.any():  # an empty line without clipping would have no place in the layout
-            continue
-        ax.hlines(y[which], low[which], high[which], mark, lw=1.2 * unit(), zorder=3)
-        ax.plot(
-            frequency[which], y[which], marker, color=mark, ms=5.4 * unit(), clip_on=False,
-            gid=gid, zorder=4, **ink.halo(),
-        )  # fmt: skip
-        handles.append(ink.mark_handle(label, mark, marker))
-    ax.set(xlim=(0, 1), xlabel="share of labels, and its bounds")
-    style.probability_axis(ax.xaxis)
-    _words(ax, refutation, chosen, names, families)
-    if legend:
-        style.legend_below(ax, handles)
-    return ax
-
-
-def _words(
-    ax: Axes, refutation: Refutation, chosen: Indices, names: list[str], families: list[str]
-) -> None:
-    """Name every cell at the left, write its p-value at the right, and the outcome above."""
-
-    def p_value(p: float) -> str:
-        digit, power = f"{p:.0e}".split("e")
-        return f"p = {p:.2g}" if p >= 0.001 else f"p = {digit}e{int(power)}"
-
-    around = style.inks(ax)[1]
-    lines = [
-        f"{wrapped(name, LABEL_WIDTH, 1)}  n = {refutation.rows[c]:,}"
-        for name, c in zip(names, chosen, strict=True)
-    ]
-    style.name_lines(ax, lines, families)
-    for place, c in enumerate(chosen):
-        ax.annotate(
-            p_value(refutation.p_values[c]), (1, place), (6 * unit(), 0),
-            xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
-            fontsize="small", color=around.text if refutation.cells[c] else around.muted,
-            fontweight="bold" if refutation.cells[c] else "normal",
-        )  # fmt: skip
-    C, count = len(refutation.rows), int(refutation.cells.sum())
-    outcome = f"{count or 'None'} of {C} cell{'s' * (C > 1)} refuted"
-    if not count:
-        outcome += "\nNot refuted is not valid"
-    if len(chosen) < C:
-        outcome += f"\nThe {len(chosen)} smallest p-values"
-    ax.set_title(outcome, loc="left", fontsize="medium", color=around.text)

@@ -6,7 +6,7 @@ May import from `_base`, `io`, `credal`, `directions`, `rows`, `model` and `deca
 from decal.shift._calibrated import is_calibrated
 from decal.shift._frequency_evidence import FrequencyEvidence
 from decal.shift._label_shift import REGIONS, LabelShift
-from decal.shift._likelihood import Likelihood, most_likely
+from decal.shift._likelihood import most_likely
 from decal.shift._nearby import Near
 from decal.shift._results import Frequencies, ShiftTest, p_text
 from decal.shift._what_if import class_number
@@ -16,7 +16,6 @@ __all__ = [
     "Frequencies",
     "FrequencyEvidence",
     "LabelShift",
-    "Likelihood",
     "Near",
     "ShiftTest",
     "class_number",

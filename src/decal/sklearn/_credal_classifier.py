@@ -33,8 +33,7 @@ from decal.sklearn._held_out import (
     columns_of,
 )
 
-DEFAULT_MISS = 0.1
-"""The wish if none is given."""
+DEFAULT_MISS = 0.1  # the wish if none is given
 
 CROSS_FITTED = (
     "approximate, by cross-fitting: clones of the estimator predicted these rows, and one that is "

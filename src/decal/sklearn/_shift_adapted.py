@@ -84,10 +84,7 @@ class ShiftAdaptedClassifier(HeldOutClassifier):
 
     def _learner(self) -> LabelShift:
         return LabelShift(
-            self.confidence,
-            calibrate=self.calibrate,
-            region=self.region,
-            corrected=self.corrected,
+            self.confidence, calibrate=self.calibrate, region=self.region, corrected=self.corrected
         )
 
     def observe(self, X: Any, sample_weight: Any = None) -> Self:

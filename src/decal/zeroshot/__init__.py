@@ -7,7 +7,7 @@ A label becomes a text ("This is a photo of a cat"), and its logit for an image 
 with the scale, and for SigLIP the bias, that the model has learnt. CLIP was trained with a softmax
 over such logits, SigLIP with a sigmoid for each; the softmax over labels ignores the bias.
 
-Imports from `_base`, `credal` and `llm`.
+Imports from `_base`, `io`, `credal`, `decalibrator`, `choose` and `llm`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError, needs
-from decal._base.numerics import Array, sigmoid, softmax
+from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_logits
 from decal.credal import HullCredalSet
 
@@ -33,7 +33,7 @@ with needs(
 ):
     import torch
 
-    from decal.llm.pretrained import PretrainedClassifier, Scores, batches, check_spellings
+    from decal.llm import check_spellings
     from decal.zeroshot._encoders import (
         Encoder,
         ImageLike,
@@ -45,6 +45,7 @@ with needs(
         require_several,
         to_rgb,
     )
+    from decal.zeroshot._pretrained import PretrainedClassifier, Scores, batches
 
 __all__ = ["TEMPLATES", "Encoder", "OpenClipEncoder", "TransformersEncoder", "ZeroShotClassifier"]
 
@@ -215,17 +216,6 @@ class ZeroShotClassifier(PretrainedClassifier):
         logits = [single.logits_from_embeddings(vectors).astype(np.float64) for single in each]
         vertices = np.stack([softmax(z) for z in logits], axis=1)
         return HullCredalSet(vertices, axis=1, classes=self.classes)
-
-    def match_probabilities(
-        self, images: Iterable[ImageLike], *, batch_size: int = 32, progress: bool = False
-    ) -> Array:
-        """(n, K) probability that image and label belong together; rows do not sum to one."""
-        if self.head != "sigmoid":
-            fact = "a softmax head (CLIP), whose logits compare labels with each other"
-            rule = "be asked of a model with a sigmoid head"
-            raise InputError("match_probabilities", rule, fact, "Use probabilities.")
-        logits = self.logits(images, batch_size=batch_size, progress=progress)
-        return sigmoid(logits.astype(np.float64))
 
     def _use(self, words: dict[str, str], templates: tuple[str, ...]) -> None:
         """Take words and templates, and encode their texts unless they are known."""

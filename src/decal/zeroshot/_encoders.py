@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from decal._base.errors import InputError, needs
-from decal.llm.pretrained import (
+from decal.zeroshot._pretrained import (
     NEW_TRANSFORMERS,
     SINGLE_PRECISION,
     choose_device,

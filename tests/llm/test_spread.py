@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.llm import Verbaliser, label_masses, label_probabilities, option_orders, spread
+from decal.llm import Verbaliser, label_masses, label_probabilities, spread, union
 
 LOGITS = np.array([[[1.0, 0.0], [0.5, 0.5]], [[0.2, 0.0], [2.0, -1.0]], [[0.3, 0.4], [0.0, 0.0]]])
 
@@ -17,21 +17,12 @@ def test_the_hull_has_a_vertex_for_each_template():
     assert hull.contains(p.mean(axis=0)).all()
 
 
-def test_the_union_is_the_box_around_all():
-    box = spread(LOGITS, how="union", classes=["yes", "no"])
-    hull = spread(LOGITS)
-    np.testing.assert_allclose(box.lower, hull.lower)
-    np.testing.assert_allclose(box.upper, hull.upper)
-
-
 def test_credal_sets_of_each_template_are_united():
     d = decal.decalibrate([[2.0, 0.0], [0.3, 0.9]], [0, 1], alpha=0.9)
     sets = [d.predict(z) for z in LOGITS]
-    united = spread(sets, how="union")
+    united = union(sets)
     np.testing.assert_allclose(united.lower, np.min([s.lower for s in sets], axis=0))
     np.testing.assert_allclose(united.upper, np.max([s.upper for s in sets], axis=0))
-    with pytest.raises(ValueError, match="how must be 'union' for credal sets"):
-        spread(sets)
 
 
 def batch(template, order):
@@ -49,7 +40,7 @@ def batch(template, order):
 def test_answers_of_the_same_ids_are_united_whatever_their_order():
     one = label_probabilities(batch(0, ["q0", "q1", "q2"]))
     other = label_probabilities(batch(1, ["q2", "q1", "q0"]))
-    united = spread([one, other], how="union")
+    united = union([one, other])
     np.testing.assert_allclose(united.lower[:, 0], [0.88, 0.12, 0.4])
     np.testing.assert_allclose(united.upper[:, 0], [0.90, 0.15, 0.5])
     assert united.index["row"].tolist() == ["q0", "q1", "q2"]
@@ -64,14 +55,14 @@ def test_answers_of_other_ids_are_not_united():
         (["q0", "q0"], r"must be of the rows of sets\[0\]: got 'q0' in row 1"),
     ):
         with pytest.raises(ValueError, match=message):
-            spread([one, label_probabilities(batch(1, order))], how="union")
-    assert len(spread([one[[0, 0]], one[[0, 0]]], how="union")) == 2  # the same ids, in one order
+            union([one, label_probabilities(batch(1, order))])
+    assert len(union([one[[0, 0]], one[[0, 0]]])) == 2  # the same ids, in one order
 
 
 def test_sets_without_ids_go_by_position():
     one = label_probabilities(batch(0, ["q0", "q1"]))
     other = label_probabilities(batch(1, ["q0", "q1"])).with_index(None)
-    np.testing.assert_allclose(spread([one, other], how="union").lower[:, 0], [0.88, 0.12])
+    np.testing.assert_allclose(union([one, other]).lower[:, 0], [0.88, 0.12])
 
 
 def test_wrong_predictions_say_what_was_found():
@@ -79,14 +70,3 @@ def test_wrong_predictions_say_what_was_found():
         spread(LOGITS[0])
     with pytest.raises(ValueError, match=r"got shape \(0,\)"):
         spread([])
-
-
-def test_orders_of_options_put_each_in_each_place():
-    orders = option_orders("{} Answer {options}.", ["a", "b", "c"])
-    assert len(set(orders)) == 6
-    assert orders[:3] == ["{} Answer a, b, c.", "{} Answer b, c, a.", "{} Answer c, a, b."]
-    assert len(option_orders("{options}?", "abcd", most=5)) == 5
-    with pytest.raises(ValueError, match=r"template must hold \{options\}"):
-        option_orders("{}", ["a", "b"])
-    with pytest.raises(ValueError, match="two or more, and distinct"):
-        option_orders("{options}", ["a", "a"])

@@ -1,4 +1,4 @@
-"""What text and zero-shot classifiers share: batches, labels by name, and messages of loading."""
+"""Pretrained classifiers: batches, labels by name, and messages of loading."""
 
 import numpy as np
 import pytest
@@ -7,14 +7,15 @@ import decal
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
+pytest.importorskip("PIL")
 
-from decal.llm.pretrained import (  # noqa: E402
+from decal.zeroshot import ZeroShotClassifier  # noqa: E402
+from decal.zeroshot._pretrained import (  # noqa: E402
     PretrainedClassifier,
     batches,
     choose_device,
     loading,
 )
-from decal.llm.text import TextClassifier  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -70,20 +71,9 @@ def raise_while_loading(error):
         raise error
 
 
-def test_without_the_hub_the_message_says_what_to_download_and_where_to_put_it(tmp_path):
-    with pytest.raises(FileNotFoundError) as caught:
-        TextClassifier.from_pretrained("owner/name", cache_dir=tmp_path, local_files_only=True)
-    message = str(caught.value)
-    assert f"'owner/name', which is not in the cache {tmp_path}" in message
-    assert "`hf download owner/name --local-dir name`" in message
-    assert "config.json, model.safetensors, tokenizer_config.json and tokenizer.json" in message
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
-
-
 def test_a_path_to_nowhere_is_named():
     with pytest.raises(FileNotFoundError, match="'/no/such/place', which is no folder here"):
-        TextClassifier.from_pretrained("/no/such/place")
+        ZeroShotClassifier.from_pretrained("/no/such/place", ["cat", "dog"])
 
 
 def test_a_classifier_takes_the_wishes_of_decalibrate():

@@ -1,4 +1,4 @@
-"""What `decal.llm.text` and `decal.zeroshot` share: loading, batches, labels, credal sets."""
+"""Models that are used as they are: loading them, batches, and what decal makes of their logits."""
 
 from __future__ import annotations
 
@@ -25,19 +25,6 @@ from decal.choose import decalibrate, one_wish
 from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.io.progress import progress_bar
-from decal.llm._verbaliser import check_spellings
-
-__all__ = [
-    "NEW_TRANSFORMERS",
-    "SINGLE_PRECISION",
-    "PretrainedClassifier",
-    "Scores",
-    "batches",
-    "check_spellings",
-    "choose_device",
-    "loading",
-    "require_weights",
-]
 
 Scores = NDArray[np.float32]
 
