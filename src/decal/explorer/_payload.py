@@ -229,11 +229,7 @@ def _sweep(
         for i in range(len(sides))
     ]
     K = sides[0].first.shape[1]
-    curves = []
-    for side in sides:
-        counts = None if labels is None else ConfidenceCounts(A, K, confusions=K <= MOST_SLOTS)
-        prices = None if labels is None or not side.has_point else Prices()
-        curves.append(Curves(A, [len(group.values) for group in groups], counts, prices))
+    curves = [_curves(side, A, groups, labelled=labels is not None) for side in sides]
     blocks = [*row_blocks(total, K, BLOCK_ELEMENTS)]
     sure = np.empty((len(sides), total))  # how sure predictions are, at one level
     steps = itertools.product(range(A), range(len(blocks)), range(len(sides)))
@@ -256,12 +252,25 @@ def _sweep(
         if credal.point is not None:
             sure[i, block] = assurance(credal, sides[i].promise_at(a))
             if b == len(blocks) - 1:
-                marked = [share_to_check(sure[i], share)[shown] for share in SHARES]
-                of_side[i]["asked"][a] = np.packbits(marked, axis=0, bitorder="little")
+                of_side[i]["asked"][a] = _asked(sure[i], shown)
         done += block.stop - block.start
         if progress is not None:
             progress(done, work)
     return curves
+
+
+def _curves(side: Side, A: int, groups: Sequence[GroupColumn], *, labelled: bool) -> Curves:
+    """What is summed up of one model, at A levels; nothing yet."""
+    K = side.first.shape[1]
+    counts = ConfidenceCounts(A, K, confusions=K <= MOST_SLOTS) if labelled else None
+    prices = Prices() if labelled and side.has_point else None
+    return Curves(A, [len(group.values) for group in groups], counts, prices)
+
+
+def _asked(sure: Array, shown: Indices) -> NDArray[np.uint8]:
+    """At which shares a person is asked about the inputs shown, a bit each."""
+    marked = [share_to_check(sure, share)[shown] for share in SHARES]
+    return np.packbits(marked, axis=0, bitorder="little")
 
 
 def _possible(credal: CredalSet) -> Mask:
