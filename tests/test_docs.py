@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ EXTRAS = {
 }
 
 
+@pytest.fixture
+def no_open_figures():
+    """Figures that other pages and docstrings leave open do not count."""
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
+@pytest.mark.usefixtures("no_open_figures")
 @pytest.mark.parametrize("page", [p for p in PAGES if snippets(p)], ids=lambda p: p.stem)
 def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
     for needed in ["sklearn", *EXTRAS.get(page.stem, ())]:
