@@ -25,7 +25,7 @@ LAYERS = {
     "programs": "cli __main__",
     "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
-    "questions": "evaluate choose coupled shift report",
+    "questions": "evaluate choose coupled shift report ensembles",
     "model": "directions promise model decalibrator multilabel",
     "files": "io",
     "sets": "credal",

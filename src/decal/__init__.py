@@ -35,10 +35,13 @@ from decal.rows import logits_from_probabilities as logits_from_probabilities
 
 if TYPE_CHECKING:
     from decal import coupled as coupled
+    from decal import ensembles as ensembles
     from decal import multilabel as multilabel
     from decal import shift as shift
     from decal.coupled import CoupledCredalSet as CoupledCredalSet
     from decal.coupled import CoupledDecalibrator
+    from decal.ensembles import Ensemble as Ensemble
+    from decal.ensembles import ensemble as ensemble
     from decal.multilabel import MultiLabelDecalibrator
     from decal.report import Report
     from decal.shift import LabelShift
@@ -91,9 +94,11 @@ ON_FIRST_USE = (
 HOLDING = {
     "CoupledCredalSet": "coupled",
     "CoupledDecalibrator": "coupled",
+    "Ensemble": "ensembles",
     "LabelShift": "shift",
     "MultiLabelDecalibrator": "multilabel",
     "Report": "report",
+    "ensemble": "ensembles",
 }
 """Modules that fewer people use, by what they hold: they load on first use, too."""
 

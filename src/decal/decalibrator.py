@@ -154,6 +154,8 @@ class Decalibrator(Model[FitState]):
         if hasattr(rows.logits, "learnt_by"):
             state: FitState = rows.logits.learnt_by(self, rows.labels)
             return state
+        if hasattr(rows.logits, "in_turn"):
+            rows = replace(rows, logits=rows.logits.in_turn())
         self._require_taken(rows)
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
         if whole and warn:
@@ -375,6 +377,9 @@ class Decalibrator(Model[FitState]):
             )
         fitted, level = self.fitted, self.level(alpha)
         rows = self.read(logits, ids=ids)
+        if not isinstance(rows.logits, np.ndarray):
+            fact = f"a {type(rows.logits).__name__}"
+            raise InputError("logits", "be a matrix of all classes for balls", fact)
         endpoints = fitted.at(0, self.likelihood, level)
         balls = local_balls(self._inputs(rows, fitted), endpoints, local.mix, local.by_entropy)
         return KLCredalSet.unchecked(*balls, fitted.classes).with_index(rows.ids)

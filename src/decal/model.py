@@ -514,6 +514,12 @@ def promised_sets(
     model: Any, rows: Rows, alpha: float, promise: Promise | None, groups: Any = None
 ) -> Any:
     """The credal sets of rows that `read_inputs` read, and what a promise calls possible."""
+    members = 0 if promise is None else promise.costs.get("members", 0)
+    given = len(getattr(rows.logits, "members", ()))
+    if members and given != members:
+        rule = f"be the union of an ensemble of {members:g}, as those of the promise"
+        fact = f"one of {given}" if given else "one matrix"
+        raise InputError("logits", rule, fact, "Pass decal.ensemble(logits).union.")
     if groups is not None and (promise is None or promise.per != "group"):
         fact = "groups, but alpha was not chosen by groups"
         raise InputError("groups", "be left out", fact)

@@ -89,7 +89,7 @@ class Schema:
     masks: bool = True  # whether -inf may mask classes
     answers: bool = False  # an answer per label: 1, 0 or, where unknown, -1; else one label
     zeros_seen: bool = False  # whether answers 0 came before, so that -1 is known to mean unknown
-    top_logits: bool = False  # whether a `decal.TopLogits` may stand for logits
+    top_logits: bool = False  # whether a `decal.TopLogits` or `MemberUnion` may stand for logits
     masses: bool = False  # whether a `decal.llm.LabelMasses` may
 
     def takes_plain(self, values: Any) -> bool:
@@ -98,9 +98,8 @@ class Schema:
 
     def takes(self, values: Any) -> bool:
         """Whether values, which were checked when they were made, stand for logits."""
-        return (self.top_logits and hasattr(values, "total_classes")) or (
-            self.masses and hasattr(values, "predicted_by")
-        )
+        listed = hasattr(values, "total_classes") or hasattr(values, "in_turn")
+        return (self.top_logits and listed) or (self.masses and hasattr(values, "predicted_by"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,7 +217,8 @@ def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
             "that of alpha = 0"
         )
         reaches: Words = ("A model with ", Setting("reference", "best"), " reaches 0.")
-        raise InputError("width", rule, f"{width:g}", reaches if wanted > most else "")
+        reached = wanted > most and isinstance(data.logits, np.ndarray)
+        raise InputError("width", rule, f"{width:g}", reaches if reached else "")
     while wide - narrow > 1:
         middle = (narrow + wide) // 2
         alpha = alpha_at(middle, SEARCH_LEVELS)

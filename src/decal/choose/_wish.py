@@ -183,7 +183,7 @@ class Wish:
 
     def granted(self, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
-        if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "learnt_by"):
+        if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "middle"):
             fact = type(rows.logits).__name__
             raise InputError("logits", f"be a matrix of all classes for {self.name}", fact)
         if rows.weights is not None and groups is not None:
@@ -370,6 +370,9 @@ class Wish:
             )
         if vacuous:
             notes.append("these sets are nearly vacuous")
+        if hasattr(rows.logits, "members"):
+            costs["members"] = len(rows.logits.members)
+            notes.append(f"these are unions of the sets of {costs['members']} members")
         if rows.weights is not None:
             notes.append("weights counted where sets were fitted, and not here")
         promise = replace(promise, notes=tuple(notes), costs=costs)
@@ -382,7 +385,7 @@ def _rule(rows: Rows) -> str:
 
 
 def plain_logits(rows: Rows) -> Array:
-    """(n, K) logits; of `decal.llm.LabelMasses`, those halfway."""
+    """(n, K) logits; of `decal.llm.LabelMasses`, those halfway; of an ensemble, of its mean."""
     logits: Array = getattr(rows.logits, "middle", rows.logits)
     return logits
 
