@@ -205,6 +205,123 @@ def test_peaks_between_the_scales_are_found_for_many_classes():
     assert difference(CredalHead(d)(torch.tensor(z[:20])), d.predict(z[:20])) < PEAK
 
 
+# The head: arrays where nothing records, tensors elsewhere
+
+
+def recorded(head, z):
+    """Bounds out of tensor operations, which gradients need."""
+    return [b.detach() for b in head(z.clone().requires_grad_())]
+
+
+def refused(*_):
+    raise AssertionError
+
+
+EXTREME = torch.tensor([[1e4, -1e4, 0, 0, 0, 0], [0, 0, 50, 0, 800, 0], [3] * 6]).double()
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED, (*BOTH, *LOCAL)], ids=str)
+@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("box", ["own", "joint"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int64])
+def test_bounds_are_those_of_tensors(directions, reference, box, dtype, monkeypatch):
+    head = CredalHead(fitted(0.9, directions, 2, reference=reference, box=box))
+    z = torch.cat([torch.tensor(drawn(seed=1)[0]), EXTREME]).to(dtype)
+    z = z[:, torch.arange(6)].T.contiguous().T  # not the order of rows
+    before = z.clone()
+    whole = dtype == torch.int64  # takes no gradient
+    expected = recorded(head, z.float() if whole else z)
+    with monkeypatch.context() as patched:
+        patched.setattr(CredalHead, "_from_tensors", refused)
+        found = head(z)
+    tolerance = PEAK if "temperature" in directions else 1e-12 if dtype == torch.float64 else 5e-6
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
+    assert torch.equal(z, before)
+
+
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("without", [None, 2])
+def test_rows_without_a_prediction_and_masks_are_those_of_tensors(directions, without):
+    head = CredalHead(fitted(0.9, directions, without, reference="best"))
+    for row in (
+        [np.nan, 0, 1, 2, 3, 4],
+        [np.inf, 0, 1, 2, 3, 4],
+        [-np.inf] * 6,
+        [-np.inf, -np.inf, 1, -np.inf, -np.inf, -np.inf],
+        [0, -np.inf, 1, 2, -np.inf, 3],
+    ):
+        z = torch.cat([torch.tensor([row], dtype=torch.float64), EXTREME])
+        for a, b in zip(head(z), recorded(head, z), strict=True):
+            torch.testing.assert_close(a, b, atol=PEAK, rtol=0, equal_nan=True)
+        assert torch.isfinite(head(z)[1][1:]).all()
+    nothing = torch.full((1, 6), torch.nan)
+    assert all(bound.isnan().all() for bound in head(nothing))
+
+
+def test_numbers_that_change_count_at_once():
+    head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.5, BOTH, reference="best"))
+    z = torch.tensor(drawn(seed=1)[0])
+    seen = [head(z)[1]]
+
+    def count():
+        for a, b in zip(head(z), recorded(head, z), strict=True):
+            torch.testing.assert_close(a, b, atol=PEAK, rtol=0)
+        assert all((head(z)[1] - before).abs().max() > 1e-9 for before in seen)
+        seen.append(head(z)[1])
+
+    head.class_upper.data[0] += 1
+    count()
+    head.temperature_upper = torch.tensor(9.0, dtype=torch.float64)
+    count()
+    head.half()
+    count()
+    with torch.no_grad():
+        for name, value in other.named_buffers():
+            head.get_buffer(name).copy_(value)
+    count()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of PyTorch's own
+def test_whatever_records_or_traces_sees_every_operation():
+    head = CredalHead(fitted(0.9, BOTH))
+    z, new = torch.tensor(drawn(seed=1)[0][:4]), torch.tensor(drawn(seed=2)[0][:4])
+
+    def upper(z):
+        return head(z)[1]
+
+    tangent = torch.ones_like(z) * torch.arange(6)
+    jacobian = torch.autograd.functional.jacobian(upper, z)
+    expected = torch.einsum("abcd,cd->ab", jacobian, tangent)
+    assert expected.abs().max() > 0.1
+    with torch.autograd.forward_ad.dual_level():
+        dual = upper(torch.autograd.forward_ad.make_dual(z, tangent))
+        found = torch.autograd.forward_ad.unpack_dual(dual).tangent
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.func.jvp(upper, (z,), (tangent,))[1], expected)
+    torch.testing.assert_close(torch.func.jacrev(upper)(z), jacobian)
+    torch.testing.assert_close(torch.func.vmap(upper)(new), upper(new), atol=PEAK, rtol=0)
+
+    graph = torch.fx.experimental.proxy_tensor.make_fx(upper)(z)
+    torch.testing.assert_close(graph(new), upper(new), atol=PEAK, rtol=0)
+    head.class_upper.requires_grad_()
+    upper(z).sum().backward()
+    assert head.class_upper.grad.abs().max() > 0
+
+
+def test_shapes_without_numbers_are_found():
+    from torch._subclasses import FakeTensorMode
+
+    head = CredalHead(fitted(0.9, BOTH))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        lower, upper = head(mode.from_tensor(torch.zeros(5, 6)))
+    assert lower.shape == upper.shape == (5, 6)
+    lower, _ = head.to("meta")(torch.zeros(5, 6, device="meta"))
+    assert lower.device.type == "meta"
+
+
 # The head: a module
 
 
@@ -465,7 +582,7 @@ def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
     for rows in (1, 300):
         z = drawn(seed=1)[0][:rows].astype(np.float32)
         bounds = session.run(None, {name: z})
-        ours = [b.numpy() for b in head(torch.tensor(z))]
+        ours = [b.detach().numpy() for b in head(torch.tensor(z, requires_grad=True))]
         assert np.abs(np.array(bounds) - np.array(ours)).max() < 1e-6
         assert difference(bounds, d.predict(z)) < PEAK
     steep = np.array([[1e4, -1e4, 0, 0, 0, 0]], dtype=np.float32)

@@ -276,10 +276,13 @@ def _peaks(xp: Any, x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> T
 
 def _fits_at_once(xp: Any, y: Tensor) -> bool:
     """Whether a grid of these is small, outside of graphs, whose sizes may still change."""
+    return not is_traced(xp) and bool(y.numel() <= SMALL_BATCH)
+
+
+def is_traced(xp: Any) -> bool:
+    """Whether operations are written down, to be run later: by PyTorch, or in a graph of ONNX."""
     compiler = getattr(xp, "compiler", None)
-    if compiler is None or compiler.is_compiling() or xp.jit.is_tracing():
-        return False
-    return bool(y.numel() <= SMALL_BATCH)
+    return compiler is None or bool(compiler.is_compiling() or xp.jit.is_tracing())
 
 
 def _summit(

@@ -8,17 +8,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 
 from decal._base.errors import DecalWarning, InputError
 from decal._base.settings import check_alpha
 from decal.decalibrator import Decalibrator
 from decal.directions import (
+    BUILT_IN,
+    Box,
+    Endpoints,
+    Inputs,
+    Reference,
     TensorInputs,
     direction_named,
     head_bounds,
     is_masked,
+    is_traced,
     logs_of_probabilities,
     require_capability,
 )
@@ -32,8 +41,8 @@ class CredalHead(nn.Module):
 
     What `Decalibrator.predict` computes, at one alpha, as a layer that trains, compiles and
     exports. Works in the precision of the logits, at least float32, in O(K) time and memory per
-    row. NaN in, NaN out. Inputs are the first axis and classes the last; no axis between may be as
-    long, unless it is dynamic.
+    row; on a CPU and without gradients at the speed of `predict`. NaN in, NaN out. Inputs are the
+    first axis and classes the last; no axis between may be as long, unless it is dynamic.
 
     Parameters
     ----------
@@ -63,6 +72,7 @@ class CredalHead(nn.Module):
 
     center: Tensor
     scale: Tensor
+    _known: tuple[list[bytes], Reference, list[Endpoints]] | None = None  # see `_prepared`
 
     def __init__(self, decalibrator: Decalibrator, alpha: float | None = None) -> None:
         super().__init__()
@@ -116,6 +126,46 @@ class CredalHead(nn.Module):
         z = at_least_float32(logits)
         if self.probabilities:
             z = logs_of_probabilities(torch, z, self.floor)
+        return self._from_arrays(z) or self._from_tensors(z)
+
+    def _from_arrays(self, z: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Bounds as `Decalibrator.predict` finds them; None where only tensors will do."""
+        views = _unrecorded((z, *self._buffers.values()))
+        if views is None or not all(BUILT_IN.get(d.name) is type(d) for d in self.directions):
+            return None
+        logits, *numbers = views
+        rows = logits.reshape(-1, logits.shape[-1])
+        reference, steps = self._prepared(numbers)
+        if not _has_predictions(rows, reference):
+            return None
+        box: Box | None = None
+        inputs = Inputs(reference.scaled(rows), reference.center, self.joint)
+        for direction, endpoints in zip(self.directions, steps, strict=True):
+            box = direction.widen(box, inputs, endpoints)
+        assert box is not None
+        low, high = (torch.from_numpy(b).to(z.dtype).view(z.shape) for b in (box.low, box.high))
+        return low, high
+
+    def _prepared(self, numbers: list[NDArray[Any]]) -> tuple[Reference, list[Endpoints]]:
+        """The reference and endpoints in the buffers, made again whenever a number changes."""
+        key, known = [array.tobytes() for array in numbers], self._known
+        if known is None or known[0] != key:
+            copies = (np.array(array, np.float64)[()] for array in numbers)
+            named: dict[str, Any] = dict(zip(self._buffers, copies, strict=True))
+            center = named["center"]
+            steps = []
+            for direction in self.directions:
+                lower, upper = (named[f"{direction.name}_{end}"] for end in ENDS)
+                steps.append(Endpoints(lower, upper, center, self.alpha, residual=0.0))
+            known = self._known = key, Reference(center, float(named["scale"])), steps
+        return known[1:]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what `_prepared` keeps, for copies and pickles."""
+        return {name: value for name, value in self.__dict__.items() if name != "_known"}
+
+    def _from_tensors(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Bounds out of operations that record gradients, compile, export, and run anywhere."""
         center = self.center.to(z.dtype)
         inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
         steps: list[Any] = []
@@ -229,6 +279,30 @@ class CredalHead(nn.Module):
         more = "" if names == ("class",) else f", directions={names}"
         more += ", probabilities=True" if self.probabilities else ""
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
+
+
+def _unrecorded(tensors: tuple[Any, ...]) -> list[NDArray[Any]] | None:
+    """Views of tensors as arrays; None if anything traces or records what is done with them."""
+    # Modes are those of make_fx, of fake tensors, and whatever else sees every operation.
+    if is_traced(torch) or torch._C._len_torch_dispatch_stack():
+        return None
+    records = torch.is_grad_enabled()
+    for t in tensors:
+        if type(t) is not Tensor or not t.is_cpu or (records and t.requires_grad):
+            return None
+        if unpack_dual(t).tangent is not None:  # type: ignore[no-untyped-call]
+            return None
+    try:
+        return [t.detach().numpy() for t in tensors]
+    except RuntimeError:  # inside of a transform of torch.func
+        return None
+
+
+def _has_predictions(rows: NDArray[Any], reference: Reference) -> bool:
+    """Whether the model has a prediction for every row: no NaN, no inf, not all classes masked."""
+    if not rows.size or not np.isfinite(np.maximum.reduce(rows, axis=1)).all():
+        return False
+    return bool(np.isfinite(reference.center).all() or rows.min() > -np.inf)
 
 
 @contextmanager
