@@ -322,6 +322,125 @@ def test_shapes_without_numbers_are_found():
     assert lower.device.type == "meta"
 
 
+# The head: kept classes, and axes
+
+
+RULES = ("e_admissible", "interval_dominance", "majority")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 0.99, 1.0])
+def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alpha):
+    d = fitted(0.9, directions, without=2)
+    z = torch.tensor(drawn(2000, seed=1)[0]) / 2
+    z[0] = 1.0  # ties
+    z[1, :5] = 1.0
+    z[2, 1] = -torch.inf
+    z = torch.cat([z, EXTREME]).to(dtype)
+    head = CredalHead(d, alpha, kept=rule)
+    expected = d.predict(z, alpha=alpha).decide(rule)
+    assert expected.any(axis=1).all()
+    for found in (head(z), head(z.clone().requires_grad_())):
+        lower, upper, kept = found
+        assert kept.dtype == torch.bool
+        assert np.array_equal(kept.numpy(), expected)
+        bounds = CredalHead(d, alpha)(z)
+        torch.testing.assert_close((lower.detach(), upper.detach()), bounds, atol=PEAK, rtol=0)
+    if alpha == 0.99 and rule != "majority":
+        assert 1 < expected.sum(axis=1).mean() < 5
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_kept_of_nothing(rule):
+    head = CredalHead(fitted(0.9), kept=rule)
+    z = torch.zeros(3, 6)
+    z[1, 3] = torch.nan
+    assert head(z)[2].any(dim=1).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -2, -1])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_the_axis_of_the_classes_is_any(dim, gradients):
+    d = fitted(0.9, BOTH)
+    z = torch.tensor(drawn(30, seed=1)[0]).reshape(5, 6, 6)  # two axes are as long
+    head = CredalHead(d, dim=dim, kept="majority")
+    if dim == -1:
+        with pytest.raises(ValueError, match="no axis between as long"):
+            head(z)
+        return
+    given = z.movedim(-1, dim).clone().requires_grad_(gradients)
+    expected = d.predict(z.reshape(-1, 6))
+    found = [b.detach().movedim(dim, -1).reshape(-1, 6) for b in head(given)]
+    assert head(given)[0].shape == given.shape
+    assert difference(found[:2], expected) < PEAK
+    assert np.array_equal(found[2].numpy(), expected.decide("majority"))
+
+
+def test_axes_and_rules_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="kept must be one of 'e_admissible'.*got 'maximality'"):
+        CredalHead(fitted(), kept="maximality")
+    with pytest.raises(ValueError, match="dim must be the number of an axis: got '1'"):
+        CredalHead(fitted(), dim="1")
+    head = CredalHead(fitted(), dim=1)
+    for shape in ((6,), (6, 5), (6, 5, 6)):
+        with pytest.raises(ValueError, match="must have 6 entries in axis 1.*got shape"):
+            head(torch.zeros(shape))
+    with pytest.raises(TypeError, match="logits must be a tensor: got a list"):
+        head([[0.0] * 6])
+
+
+def test_axes_and_rules_come_with_the_state():
+    d = fitted(0.9, BOTH)
+    head, plain = CredalHead(d, dim=1, kept="majority"), CredalHead(d)
+    again = CredalHead.empty()
+    again.load_state_dict(head.state_dict())
+    assert repr(again) == repr(head)
+    assert "dim=1, kept='majority'" in repr(again)
+    z = torch.randn(4, 6, 3)
+    assert all(torch.equal(a, b) for a, b in zip(again(z), head(z), strict=True))
+    with pytest.raises(RuntimeError, match="got dim=1, kept='majority' for dim=None, kept=None"):
+        plain.load_state_dict(head.state_dict())
+    wrong = head.state_dict()
+    wrong["_extra_state"] = written(
+        bytes(wrong["_extra_state"].tolist()).decode().replace("majority", "minority")
+    )
+    with pytest.raises(RuntimeError, match="cannot be read .*kept must be one of"):
+        CredalHead.empty().load_state_dict(wrong)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_kept_classes_are_exported(rule, dynamo, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    d = fitted(0.9)
+    head = CredalHead(d, dim=1, kept=rule).eval()
+    example = torch.zeros(2, 6, 3)
+    if dynamo:
+        pytest.importorskip("onnxscript")
+        shapes = ({0: torch.export.Dim("batch")},)
+        program = torch.onnx.export(
+            head, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
+        file = program.model_proto.SerializeToString()
+    else:
+        file = tmp_path / "head.onnx"
+        torch.onnx.export(
+            head, (example,), file, dynamo=False, input_names=["z"], dynamic_axes={"z": {0: "n"}}
+        )
+    session = runtime.InferenceSession(file)
+    rows = drawn(600, seed=1)[0].astype(np.float32)
+    z = np.ascontiguousarray(np.moveaxis(rows.reshape(200, 3, 6), -1, 1))
+    found = session.run(None, {session.get_inputs()[0].name: z})
+    lower, upper, kept = (np.moveaxis(part, 1, -1).reshape(-1, 6) for part in found)
+    credal = d.predict(rows)
+    assert difference((lower, upper), credal) < 1e-6
+    assert np.array_equal(kept, credal.decide(rule))
+
+
 # The head: a module
 
 
