@@ -79,6 +79,75 @@ def test_a_head_says_what_predict_says(directions, reference, without, dtype, tm
     assert difference(bounds(path, new), d.predict(new)) < (PEAK if directions == BOTH else exact)
 
 
+@pytest.mark.parametrize("rule", ["e_admissible", "interval_dominance", "majority"])
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 0.99, 1.0])
+def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alpha, tmp_path):
+    d = decal.Decalibrator(alpha, directions=directions).fit(*drawn(without=2))
+    new = (drawn(2000, seed=1)[0] / 2).astype(dtype)
+    new[0] = new[1, :4] = 1.0  # ties
+    new[2, 1] = -np.inf
+    new[3] = [1e4, -1e4, 0, 0, 0]
+    path = decal_onnx.export_head(d, tmp_path / "head.onnx", dtype=dtype, kept=rule)
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    *found, kept = bounds(path, new, ["lower", "upper", "kept"])
+    credal = d.predict(new)
+    assert difference(found, credal) < PEAK
+    assert kept.dtype == bool
+    assert np.array_equal(kept, credal.decide(rule))
+
+
+@pytest.mark.parametrize("exported", [False, True])
+@pytest.mark.filterwarnings("ignore")
+def test_a_class_that_is_nearly_ruled_out_has_a_small_lower_bound(exported, tmp_path):
+    d = decal.Decalibrator(0.99, directions=LOCAL).fit(*drawn())
+    share = 0.01 * (1 + np.geomspace(1e-7, 0.1, 500))[:, None]  # 0.01 is ruled out
+    p = np.hstack([share, np.repeat((1 - share) / 4, 4, axis=1)])
+    z, path = np.log(p).astype(np.float32), tmp_path / "head.onnx"
+    if exported:
+        torch = pytest.importorskip("torch")
+        from decal.torch import CredalHead
+
+        names = {"input_names": ["logits"], "output_names": ["lower", "upper"]}
+        axes = {"logits": {0: "n"}}
+        head = CredalHead(d).eval()
+        torch.onnx.export(
+            head, (torch.zeros(2, 5),), path, dynamo=False, dynamic_axes=axes, **names
+        )
+    else:
+        decal_onnx.export_head(d, path)
+    assert difference(bounds(path, z), d.predict(z)) < SINGLE
+
+
+@pytest.mark.parametrize("opset", [11, 13, 18, 21])
+def test_kept_classes_join_graphs_of_old_and_new_operators(opset, tmp_path):
+    classifier = model_of("z = Add(x, x)", "float[n, 5] z", opset=opset)
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    one = decal_onnx.append_head(classifier, d, tmp_path / "one.onnx", kept="e_admissible")
+    assert decal_onnx.head_outputs(one) == ["lower", "upper"]
+    names = ("lower_50", "upper_50", "kept_50")
+    more = {"alpha": 0.5, "names": names, "kept": "majority"}
+    two = decal_onnx.append_head(one, d, tmp_path / "two.onnx", **more)
+    onnx.checker.check_model(onnx.load(two), full_check=True)
+    x = drawn(seed=1)[0].astype(np.float32)
+    kept, other = bounds(two, x, ["kept", "kept_50"])
+    assert np.array_equal(kept, d.predict(2 * x).decide("e_admissible"))
+    assert np.array_equal(other, d.predict(2 * x, alpha=0.5).decide("majority"))
+    told = {entry.key: json.loads(entry.value) for entry in onnx.load(two).metadata_props}
+    assert told["decal.lower_50.upper_50"]["kept"] == "majority"
+
+
+def test_rules_and_names_that_there_are_not_are_refused(tmp_path):
+    d = decal.decalibrate(*drawn(), alpha=0.9)
+    out = tmp_path / "head.onnx"
+    with pytest.raises(ValueError, match="kept must be one of 'e_admissible'.*got 'maximality'"):
+        decal_onnx.export_head(d, out, kept="maximality")
+    for names, kept in (("abc", None), ("aba", "majority"), ("a", "majority")):
+        with pytest.raises(ValueError, match=r"names.* must be (two|three) that the graph"):
+            decal_onnx.append_head(SOFTMAX, d, out, names=tuple(names), kept=kept)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("box", ["own", "joint"])
 def test_a_head_takes_any_alpha(alpha, box, tmp_path):
@@ -578,6 +647,11 @@ def test_the_command_line_appends_a_head(tmp_path):
     again = subprocess.run([*command, *more], capture_output=True, text=True)
     assert again.returncode == 2
     assert "--force" in again.stderr
+    asked = [*more, "--kept", "majority", "--force"]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True)
+    assert "lower, upper and kept" in done.stderr
+    (kept,) = bounds(out, x, ["kept"])
+    assert np.array_equal(kept, d.predict(2 * x, alpha=0.5).decide("majority"))
 
 
 @pytest.mark.skipif(importlib.util.find_spec("typer") is None, reason="needs the command line")

@@ -205,6 +205,242 @@ def test_peaks_between_the_scales_are_found_for_many_classes():
     assert difference(CredalHead(d)(torch.tensor(z[:20])), d.predict(z[:20])) < PEAK
 
 
+# The head: arrays where nothing records, tensors elsewhere
+
+
+def recorded(head, z):
+    """Bounds out of tensor operations, which gradients need."""
+    return [b.detach() for b in head(z.clone().requires_grad_())]
+
+
+def refused(*_):
+    raise AssertionError
+
+
+EXTREME = torch.tensor([[1e4, -1e4, 0, 0, 0, 0], [0, 0, 50, 0, 800, 0], [3] * 6]).double()
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED, (*BOTH, *LOCAL)], ids=str)
+@pytest.mark.parametrize("reference", ["model", "best"])
+@pytest.mark.parametrize("box", ["own", "joint"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.int64])
+def test_bounds_are_those_of_tensors(directions, reference, box, dtype, monkeypatch):
+    head = CredalHead(fitted(0.9, directions, 2, reference=reference, box=box))
+    z = torch.cat([torch.tensor(drawn(seed=1)[0]), EXTREME]).to(dtype)
+    z = z[:, torch.arange(6)].T.contiguous().T  # not the order of rows
+    before = z.clone()
+    whole = dtype == torch.int64  # takes no gradient
+    expected = recorded(head, z.float() if whole else z)
+    with monkeypatch.context() as patched:
+        patched.setattr(CredalHead, "_from_tensors", refused)
+        found = head(z)
+    tolerance = PEAK if "temperature" in directions else 1e-12 if dtype == torch.float64 else 5e-6
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        torch.testing.assert_close(a, b, atol=tolerance, rtol=0)
+    assert torch.equal(z, before)
+
+
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("without", [None, 2])
+def test_rows_without_a_prediction_and_masks_are_those_of_tensors(directions, without):
+    head = CredalHead(fitted(0.9, directions, without, reference="best"))
+    for row in (
+        [np.nan, 0, 1, 2, 3, 4],
+        [np.inf, 0, 1, 2, 3, 4],
+        [-np.inf] * 6,
+        [-np.inf, -np.inf, 1, -np.inf, -np.inf, -np.inf],
+        [0, -np.inf, 1, 2, -np.inf, 3],
+    ):
+        z = torch.cat([torch.tensor([row], dtype=torch.float64), EXTREME])
+        for a, b in zip(head(z), recorded(head, z), strict=True):
+            torch.testing.assert_close(a, b, atol=PEAK, rtol=0, equal_nan=True)
+        assert torch.isfinite(head(z)[1][1:]).all()
+    nothing = torch.full((1, 6), torch.nan)
+    assert all(bound.isnan().all() for bound in head(nothing))
+
+
+def test_numbers_that_change_count_at_once():
+    head, other = CredalHead(fitted(0.9, BOTH)), CredalHead(fitted(0.5, BOTH, reference="best"))
+    z = torch.tensor(drawn(seed=1)[0])
+    seen = [head(z)[1]]
+
+    def count():
+        for a, b in zip(head(z), recorded(head, z), strict=True):
+            torch.testing.assert_close(a, b, atol=PEAK, rtol=0)
+        assert all((head(z)[1] - before).abs().max() > 1e-9 for before in seen)
+        seen.append(head(z)[1])
+
+    head.class_upper.data[0] += 1
+    count()
+    head.temperature_upper = torch.tensor(9.0, dtype=torch.float64)
+    count()
+    head.half()
+    count()
+    with torch.no_grad():
+        for name, value in other.named_buffers():
+            head.get_buffer(name).copy_(value)
+    count()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # of PyTorch's own
+def test_whatever_records_or_traces_sees_every_operation():
+    head = CredalHead(fitted(0.9, BOTH))
+    z, new = torch.tensor(drawn(seed=1)[0][:4]), torch.tensor(drawn(seed=2)[0][:4])
+
+    def upper(z):
+        return head(z)[1]
+
+    tangent = torch.ones_like(z) * torch.arange(6)
+    jacobian = torch.autograd.functional.jacobian(upper, z)
+    expected = torch.einsum("abcd,cd->ab", jacobian, tangent)
+    assert expected.abs().max() > 0.1
+    with torch.autograd.forward_ad.dual_level():
+        dual = upper(torch.autograd.forward_ad.make_dual(z, tangent))
+        found = torch.autograd.forward_ad.unpack_dual(dual).tangent
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(torch.func.jvp(upper, (z,), (tangent,))[1], expected)
+    torch.testing.assert_close(torch.func.jacrev(upper)(z), jacobian)
+    torch.testing.assert_close(torch.func.vmap(upper)(new), upper(new), atol=PEAK, rtol=0)
+
+    graph = torch.fx.experimental.proxy_tensor.make_fx(upper)(z)
+    torch.testing.assert_close(graph(new), upper(new), atol=PEAK, rtol=0)
+    head.class_upper.requires_grad_()
+    upper(z).sum().backward()
+    assert head.class_upper.grad.abs().max() > 0
+
+
+def test_shapes_without_numbers_are_found():
+    from torch._subclasses import FakeTensorMode
+
+    head = CredalHead(fitted(0.9, BOTH))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        lower, upper = head(mode.from_tensor(torch.zeros(5, 6)))
+    assert lower.shape == upper.shape == (5, 6)
+    lower, _ = head.to("meta")(torch.zeros(5, 6, device="meta"))
+    assert lower.device.type == "meta"
+
+
+# The head: kept classes, and axes
+
+
+RULES = ("e_admissible", "interval_dominance", "majority")
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 0.99, 1.0])
+def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alpha):
+    d = fitted(0.9, directions, without=2)
+    z = torch.tensor(drawn(2000, seed=1)[0]) / 2
+    z[0] = 1.0  # ties
+    z[1, :5] = 1.0
+    z[2, 1] = -torch.inf
+    z = torch.cat([z, EXTREME]).to(dtype)
+    head = CredalHead(d, alpha, kept=rule)
+    expected = d.predict(z, alpha=alpha).decide(rule)
+    assert expected.any(axis=1).all()
+    for found in (head(z), head(z.clone().requires_grad_())):
+        lower, upper, kept = found
+        assert kept.dtype == torch.bool
+        assert np.array_equal(kept.numpy(), expected)
+        bounds = CredalHead(d, alpha)(z)
+        torch.testing.assert_close((lower.detach(), upper.detach()), bounds, atol=PEAK, rtol=0)
+    if alpha == 0.99 and rule != "majority":
+        assert 1 < expected.sum(axis=1).mean() < 5
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_nothing_is_kept_of_nothing(rule):
+    head = CredalHead(fitted(0.9), kept=rule)
+    z = torch.zeros(3, 6)
+    z[1, 3] = torch.nan
+    assert head(z)[2].any(dim=1).tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -2, -1])
+@pytest.mark.parametrize("gradients", [False, True])
+def test_the_axis_of_the_classes_is_any(dim, gradients):
+    d = fitted(0.9, BOTH)
+    z = torch.tensor(drawn(30, seed=1)[0]).reshape(5, 6, 6)  # two axes are as long
+    head = CredalHead(d, dim=dim, kept="majority")
+    if dim == -1:
+        with pytest.raises(ValueError, match="no axis between as long"):
+            head(z)
+        return
+    given = z.movedim(-1, dim).clone().requires_grad_(gradients)
+    expected = d.predict(z.reshape(-1, 6))
+    found = [b.detach().movedim(dim, -1).reshape(-1, 6) for b in head(given)]
+    assert head(given)[0].shape == given.shape
+    assert difference(found[:2], expected) < PEAK
+    assert np.array_equal(found[2].numpy(), expected.decide("majority"))
+
+
+def test_axes_and_rules_that_there_are_not_are_refused():
+    with pytest.raises(ValueError, match="kept must be one of 'e_admissible'.*got 'maximality'"):
+        CredalHead(fitted(), kept="maximality")
+    with pytest.raises(ValueError, match="dim must be the number of an axis: got '1'"):
+        CredalHead(fitted(), dim="1")
+    head = CredalHead(fitted(), dim=1)
+    for shape in ((6,), (6, 5), (6, 5, 6)):
+        with pytest.raises(ValueError, match="must have 6 entries in axis 1.*got shape"):
+            head(torch.zeros(shape))
+    with pytest.raises(TypeError, match="logits must be a tensor: got a list"):
+        head([[0.0] * 6])
+
+
+def test_axes_and_rules_come_with_the_state():
+    d = fitted(0.9, BOTH)
+    head, plain = CredalHead(d, dim=1, kept="majority"), CredalHead(d)
+    again = CredalHead.empty()
+    again.load_state_dict(head.state_dict())
+    assert repr(again) == repr(head)
+    assert "dim=1, kept='majority'" in repr(again)
+    z = torch.randn(4, 6, 3)
+    assert all(torch.equal(a, b) for a, b in zip(again(z), head(z), strict=True))
+    with pytest.raises(RuntimeError, match="got dim=1, kept='majority' for dim=None, kept=None"):
+        plain.load_state_dict(head.state_dict())
+    wrong = head.state_dict()
+    wrong["_extra_state"] = written(
+        bytes(wrong["_extra_state"].tolist()).decode().replace("majority", "minority")
+    )
+    with pytest.raises(RuntimeError, match="cannot be read .*kept must be one of"):
+        CredalHead.empty().load_state_dict(wrong)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_kept_classes_are_exported(rule, dynamo, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    d = fitted(0.9)
+    head = CredalHead(d, dim=1, kept=rule).eval()
+    example = torch.zeros(2, 6, 3)
+    if dynamo:
+        pytest.importorskip("onnxscript")
+        shapes = ({0: torch.export.Dim("batch")},)
+        program = torch.onnx.export(
+            head, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
+        file = program.model_proto.SerializeToString()
+    else:
+        file = tmp_path / "head.onnx"
+        torch.onnx.export(
+            head, (example,), file, dynamo=False, input_names=["z"], dynamic_axes={"z": {0: "n"}}
+        )
+    session = runtime.InferenceSession(file)
+    rows = drawn(600, seed=1)[0].astype(np.float32)
+    z = np.ascontiguousarray(np.moveaxis(rows.reshape(200, 3, 6), -1, 1))
+    found = session.run(None, {session.get_inputs()[0].name: z})
+    lower, upper, kept = (np.moveaxis(part, 1, -1).reshape(-1, 6) for part in found)
+    credal = d.predict(rows)
+    assert difference((lower, upper), credal) < 1e-6
+    assert np.array_equal(kept, credal.decide(rule))
+
+
 # The head: a module
 
 
@@ -465,7 +701,7 @@ def test_a_head_with_all_directions_runs_in_onnx_runtime(monkeypatch):
     for rows in (1, 300):
         z = drawn(seed=1)[0][:rows].astype(np.float32)
         bounds = session.run(None, {name: z})
-        ours = [b.numpy() for b in head(torch.tensor(z))]
+        ours = [b.detach().numpy() for b in head(torch.tensor(z, requires_grad=True))]
         assert np.abs(np.array(bounds) - np.array(ours)).max() < 1e-6
         assert difference(bounds, d.predict(z)) < PEAK
     steep = np.array([[1e4, -1e4, 0, 0, 0, 0]], dtype=np.float32)

@@ -11,14 +11,16 @@ import decal
 from decal._base.errors import InputError
 from decal.cli import options
 from decal.cli.terminal import say
+from decal.credal.decisions import HEAD_RULES
 from decal.io.writers import check_output
 
 EXPORT_EXAMPLES = """Examples:
     decal export model.npz classifier.onnx -o credal.onnx
     decal export model.npz net.onnx -o credal.onnx --classifier-output logits
-    decal export model.npz -o head.onnx
+    decal export model.npz -o head.onnx --kept e_admissible
 Output:
-    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K). \
+    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K); with \
+--kept also kept, true for the possible classes. \
 Without CLASSIFIER, a file that takes logits.
 """
 
@@ -37,6 +39,14 @@ def export(
             "The output with the logits, if there are several.", "NAME", "--classifier-output"
         ),
     ] = None,
+    kept: Annotated[
+        str | None,
+        options.choice_option(
+            f"Also return the classes that a rule keeps: {', '.join(HEAD_RULES)}.",
+            "RULE",
+            HEAD_RULES,
+        ),
+    ] = None,
     force: options.ForceOption = False,
 ) -> None:
     """Write an ONNX file that returns probability ranges.
@@ -50,12 +60,13 @@ def export(
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else alpha
     if classifier is None:
-        export_head(fitted, out, alpha=level)
+        export_head(fitted, out, alpha=level, kept=kept)
     else:
         bounds = head_outputs(classifier)
         if {"lower", "upper"} & set(bounds):
             rule, remedy = "have no head yet", "Give the classifier that the head was added to."
             raise InputError("CLASSIFIER", rule, f"{classifier} with {', '.join(bounds)}", remedy)
-        append_head(classifier, fitted, out, alpha=level, output=output)
+        append_head(classifier, fitted, out, alpha=level, output=output, kept=kept)
     behind = "alone" if classifier is None else f"behind {classifier}"
-    say(f"Wrote {out}: lower and upper at alpha {level:g}, {behind}", style="green")
+    outputs = "lower and upper" if kept is None else "lower, upper and kept"
+    say(f"Wrote {out}: {outputs} at alpha {level:g}, {behind}", style="green")

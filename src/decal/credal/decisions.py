@@ -54,6 +54,9 @@ Unit = float | Array
 SET_RULES = ("interval_dominance", "maximality", "e_admissible", "majority")
 """Rules that keep a set of actions; all others take one."""
 
+HEAD_RULES = ("e_admissible", "interval_dominance", "majority")
+"""Set rules that heads for PyTorch and ONNX know."""
+
 TIE_TOLERANCE = 1e-12
 """Difference in expected utility, relative to the largest utility of two actions, that counts as a
 tie."""

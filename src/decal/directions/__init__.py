@@ -29,7 +29,7 @@ from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
-from decal.directions._ranges import head_bounds, is_masked, logs_of_probabilities
+from decal.directions._ranges import head_bounds, is_masked, is_traced, logs_of_probabilities
 from decal.directions._reference import CHOSEN, REFERENCES, Reference
 from decal.directions._summarise import BoundedMargins, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
@@ -63,6 +63,7 @@ __all__ = [
     "find_reference",
     "head_bounds",
     "is_masked",
+    "is_traced",
     "local_balls",
     "local_box",
     "logs_of_probabilities",

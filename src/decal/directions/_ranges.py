@@ -30,6 +30,7 @@ from decal._base.arrays import (
     take,
 )
 from decal._base.numerics import Array
+from decal.credal import decisions
 from decal.directions._direction import Direction, Tensor, TensorInputs
 from decal.rows import SMALLEST
 
@@ -42,6 +43,7 @@ LARGEST_EXPONENT = 0.9  # share of the dtype's largest exponent by which a shift
 LOCAL_STEPS = 4  # steps to the endpoint of a local interval: enough for all we tried
 ENOUGH = 1e-6  # share of the largest number at which a budget is as good as infinite
 SMALL_SHIFT, SMALL_SHIFT_SINGLE = 1e-2, 0.1  # below use the divergence's series: float64, float32
+ROUND_OFF = 8  # times the precision of a dtype: what bounds may be off by
 LINEAR_FROM = 40.0  # softplus(x) is x to all digits of float64. PyTorch takes 20: leaves 2e-9
 
 
@@ -50,8 +52,12 @@ def head_bounds(
     center: Tensor,
     scale: Tensor | None,
     endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
-) -> tuple[Tensor, Tensor]:
-    """As `Decalibrator.predict`: bounds (..., K), with lower and upper ends by direction."""
+    kept: str | None = None,
+) -> tuple[Tensor, ...]:
+    """As `Decalibrator.predict`: bounds (..., K), with lower and upper ends by direction.
+
+    And, if a rule of `decisions.HEAD_RULES` is named, the classes that it keeps, (..., K) bool.
+    """
     xp, z, absent = inputs.xp, inputs.logits, inputs.absent
     # Subtracting the largest logit changes no probability, and makes rounding depend only on
     # the differences of logits. A constant needs no gradient.
@@ -63,8 +69,28 @@ def head_bounds(
     bounds, inputs = (point, point), inputs._replace(logits=z)
     for direction, lower, upper in endpoints:
         bounds = direction.widen_tensors(bounds, inputs, lower, upper)
-    low, high = bounds
-    return low, high.clamp(max=1.0)
+    low, high = bounds[0], bounds[1].clamp(max=1.0)
+    return (low, high) if kept is None else (low, high, _kept(xp, low, high, point, kept))
+
+
+def _kept(xp: Any, low: Tensor, high: Tensor, point: Tensor, rule: str) -> Tensor:
+    """As `IntervalCredalSet.decide`: the classes (..., K) that a rule keeps; none of NaN."""
+    # Round-off must not drop a class that ties with the best.
+    tie = max(decisions.TIE_TOLERANCE, ROUND_OFF * float(xp.finfo(low.dtype).eps))
+    spare, excess = (1 - row_sum(low)).clamp(min=0.0), (row_sum(high) - 1).clamp(min=0.0)
+    low, high = xp.maximum(low, high - excess), xp.minimum(high, low + spare)  # some member has it
+    K = high.shape[-1]
+    count = xp.arange(K, device=high.device)
+    if rule == "majority":
+        most_probable = (count == place_of(point, largest=True)) & (point >= 0.0)
+        return (high >= 0.5 - tie) | most_probable
+    least = extreme(xp.minimum(low, high), largest=True)
+    if rule == "e_admissible":  # as `decisions.smallest_maximum_of_sorted`
+        ascending, _ = xp.sort(high, -1)
+        before = xp.cumsum(ascending, -1) - ascending
+        level = (1 - before) / (K - count).to(high.dtype)
+        least = xp.maximum(least, extreme(level, largest=True))
+    return high >= least - tie
 
 
 def logs_of_probabilities(xp: Any, p: Tensor, floor: float | None) -> Tensor:
@@ -276,10 +302,13 @@ def _peaks(xp: Any, x: Tensor, absent: Tensor, first: Tensor, last: Tensor) -> T
 
 def _fits_at_once(xp: Any, y: Tensor) -> bool:
     """Whether a grid of these is small, outside of graphs, whose sizes may still change."""
+    return not is_traced(xp) and bool(y.numel() <= SMALL_BATCH)
+
+
+def is_traced(xp: Any) -> bool:
+    """Whether operations are written down, to be run later: by PyTorch, or in a graph of ONNX."""
     compiler = getattr(xp, "compiler", None)
-    if compiler is None or compiler.is_compiling() or xp.jit.is_tracing():
-        return False
-    return bool(y.numel() <= SMALL_BATCH)
+    return compiler is None or bool(compiler.is_compiling() or xp.jit.is_tracing())
 
 
 def _summit(
@@ -349,7 +378,7 @@ def _largest_log_odds(xp: Any, m: Tensor, budget: Tensor) -> Tensor:
     x0 = at.masked_fill(infinite, 0.0)
     most = softplus(xp, -x0)
     wanted = xp.log(b) - xp.log(most - b)
-    c, d = xp.sigmoid(x0), xp.sigmoid(-x0)
+    c, d = _sigmoid(xp, x0), _sigmoid(xp, -x0)
     small = 1 / (xp.sqrt(c * d / (2 * b)) + (d - c).clamp(min=0) / 3)
     x = xp.maximum(x0 + small, wanted)
     shortest = xp.finfo(m.dtype).eps * (1 + x0.abs())
@@ -358,13 +387,13 @@ def _largest_log_odds(xp: Any, m: Tensor, budget: Tensor) -> Tensor:
     for _ in range(LOCAL_STEPS):
         t = xp.maximum(x - x0, shortest)
         value, rest = _divergence(xp, x0, t)
-        q, p = xp.sigmoid(x), xp.sigmoid(-x)
+        q, p = _sigmoid(xp, x), _sigmoid(xp, -x)
         rise, fall = t * q * p / value, t * q * p / rest
         step = (xp.log(value) - xp.log(rest) - wanted) / (rise + fall)
         bend = (1 + t * (p - q)) / t + fall - rise
         x = x - step / (1 - step * bend / 2).clamp(0.5, 2.0)
         x = xp.maximum(x.clamp(max=furthest), x0)
-    q, p = xp.sigmoid(x), xp.sigmoid(-x)
+    q, p = _sigmoid(xp, x), _sigmoid(xp, -x)
     per_nat = (1 / (xp.maximum(x - x0, shortest) * q * p)).masked_fill(certain | still, 0.0)
     slope = xp.where(still, 1.0, (q - c) * per_nat).masked_fill(certain, 0.0)
     x = xp.where(still | infinite, at, x).masked_fill(certain & (at > -xp.inf), xp.inf)
@@ -374,18 +403,26 @@ def _largest_log_odds(xp: Any, m: Tensor, budget: Tensor) -> Tensor:
 def _divergence(xp: Any, m: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
     """As `bernoulli.divergence`, at x = m + t."""
     x = m + t
-    rest = softplus(xp, -x) + t * xp.sigmoid(-x)
+    rest = softplus(xp, -x) + t * _sigmoid(xp, -x)
     rare = m < 0
     sign = xp.where(rare, 1.0, -1.0).to(m.dtype)
     far = softplus(xp, sign * x) - softplus(xp, sign * m)
     step = sign * t.clamp(max=1)
     grown = xp.tanh(step / 2) * (xp.exp(step) + 1)  # exp(step) - 1 to all digits
-    near = xp.log1p(xp.sigmoid(-m.abs()) * grown)
-    value = sign * t * xp.sigmoid(sign * x) - xp.where(t < 1, near, far)
-    c, d = xp.sigmoid(m), xp.sigmoid(-m)
+    near = xp.log1p(_sigmoid(xp, -m.abs()) * grown)
+    value = sign * t * _sigmoid(xp, sign * x) - xp.where(t < 1, near, far)
+    c, d = _sigmoid(xp, m), _sigmoid(xp, -m)
     d1, skew = c * d, d - c
     d3, d4 = d1 * (1 - 6 * d1), d1 * skew * (1 - 12 * d1)
     d5 = d1 * (1 - 30 * d1 * (1 - 4 * d1))
     series = d1 / 2 + t * (d1 * skew / 3 + t * (d3 / 8 + t * (d4 / 30 + t * d5 / 144)))
     small = SMALL_SHIFT if t.dtype == xp.float64 else SMALL_SHIFT_SINGLE
     return xp.where(t < small, t * t * series, value), rest
+
+
+def _sigmoid(xp: Any, x: Tensor) -> Tensor:
+    """1 / (1 + exp(-x)) to all digits, also in graphs: ONNX Runtime's own has few where small."""
+    if not is_traced(xp):
+        return xp.sigmoid(x)
+    e = xp.exp(-x.abs())
+    return e.masked_fill(x >= 0.0, 1.0) / (e + 1.0)

@@ -65,9 +65,9 @@ def choose_output(
     return found[0]
 
 
-def head_key(names: tuple[str, str]) -> str:
-    """The key, in a model's metadata, of a head whose outputs have these names."""
-    return f"decal.{names[0]}.{names[1]}"
+def head_key(lower: str, upper: str) -> str:
+    """The key, in a model's metadata, of a head whose bounds have these names."""
+    return f"decal.{lower}.{upper}"
 
 
 def head_outputs(model: Any) -> list[str]:
@@ -80,7 +80,7 @@ def head_outputs(model: Any) -> list[str]:
 def _bounds_of_heads(present: list[str], told: Iterable[str]) -> list[str]:
     """The outputs that are bounds of heads, of which the keys of the metadata tell."""
     keys = set(told)
-    heads = [pair for pair in permutations(present, 2) if head_key(pair) in keys]
+    heads = [pair for pair in permutations(present, 2) if head_key(*pair) in keys]
     return [name for pair in heads for name in pair]
 
 

@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.errors import InputError, Setting, listing
-from decal._base.settings import check_alpha
+from decal._base.settings import check_alpha, check_choice
+from decal.credal.decisions import HEAD_RULES
 from decal.decalibrator import Decalibrator
 from decal.directions import (
     BUILT_IN,
@@ -49,7 +50,8 @@ def append_head(
     *,
     alpha: float | None = None,
     output: str | None = None,
-    names: tuple[str, str] = ("lower", "upper"),
+    names: tuple[str, ...] = ("lower", "upper"),
+    kept: str | None = None,
 ) -> Path:
     """The path of a classifier with a credal head: inputs in, lower and upper probabilities out.
 
@@ -72,7 +74,10 @@ def append_head(
     output : str, optional
         Which output of the classifier has the logits; needed if several could.
     names : pair of str
-        Names of the new outputs.
+        Names of the new outputs; a third one is that of the kept classes, by default "kept".
+    kept : str, optional
+        "e_admissible", "interval_dominance" or "majority": one output more, (n, K) bool, the
+        classes that this rule keeps, as `decalibrator.predict(...).decide(rule)` has them.
 
     Examples
     --------
@@ -95,7 +100,8 @@ def append_head(
     found = find_output(proto, output)
     _require_no_bound(proto, found)
     end = ending(graph, found)
-    _require_new(names, graph)
+    names = _with_kept(names, kept)
+    _require_new(names, graph, 2 if kept is None else 3)
     prefix = unused_prefix(graph)
     value = _attachment(graph, end, prefix, found, decalibrator)
     declared = next(v.type.tensor_type for v in graph.output if v.name == found)
@@ -108,12 +114,11 @@ def append_head(
     if columns != K:  # unknown: a graph that gives anything but n rows of K columns fails
         wanted = GraphTensor(ops, value, ops.dtype, K), ops.vector([0, K])
         value = ops.node("Reshape", *wanted, dtype=ops.dtype, last=K).name
-    _write_head(ops, value, decalibrator, alpha, names)
+    made = _write_head(ops, value, decalibrator, alpha, names, kept)
     graph.node.extend(ops.nodes)
     graph.initializer.extend(ops.initializers)
-    kind, shape = KINDS[ops.dtype], [*rows, K]
-    graph.output.extend(helper.make_tensor_value_info(name, kind, shape) for name in names)
-    _tell(proto, decalibrator, alpha, names)
+    graph.output.extend(_declared(names, made, [*rows, K]))
+    _tell(proto, decalibrator, alpha, names, kept)
     return _save(proto, Path(out), beside=bool(weights))
 
 
@@ -123,12 +128,13 @@ def export_head(
     *,
     alpha: float | None = None,
     dtype: str = "float32",
+    kept: str | None = None,
 ) -> Path:
     """The path of a decalibrator's predictions as an ONNX file: logits in, bounds out.
 
     Its input is "logits", or "probabilities" if the decalibrator takes these; its outputs are
-    "lower" and "upper", (n, K) each; `dtype`, "float32" or "float64", is that of all numbers. The
-    other parameters are those of `append_head`.
+    "lower" and "upper", (n, K) each, and "kept" if asked for; `dtype`, "float32" or "float64", is
+    that of all numbers. The other parameters are those of `append_head`.
 
     Examples
     --------
@@ -142,23 +148,28 @@ def export_head(
     if dtype not in ("float32", "float64"):
         raise InputError("dtype", "be 'float32' or 'float64'", repr(dtype))
     ops = Operations("", HEAD_OPSET, dtype)
-    name, names = "probabilities" if decalibrator.probabilities else "logits", ("lower", "upper")
-    _write_head(ops, name, decalibrator, alpha, names)
+    name = "probabilities" if decalibrator.probabilities else "logits"
+    names = _with_kept(("lower", "upper"), kept)
+    made = _write_head(ops, name, decalibrator, alpha, names, kept)
     shape: list[Any] = ["n", len(decalibrator.class_weights)]
-    given, *made = (
-        helper.make_tensor_value_info(value, KINDS[ops.dtype], shape) for value in (name, *names)
-    )
-    graph = helper.make_graph(ops.nodes, "decal", [given], made, ops.initializers)
+    given = helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
+    outputs = _declared(names, made, shape)
+    graph = helper.make_graph(ops.nodes, "decal", [given], outputs, ops.initializers)
     opsets = [helper.make_opsetid("", HEAD_OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=HEAD_IR)
     proto.producer_name = "decal"
-    _tell(proto, decalibrator, alpha, names)
+    _tell(proto, decalibrator, alpha, names, kept)
     return _save(proto, Path(out), beside=False)
 
 
 def _write_head(
-    ops: Operations, value: str, decalibrator: Decalibrator, alpha: float, names: tuple[str, str]
-) -> None:
+    ops: Operations,
+    value: str,
+    decalibrator: Decalibrator,
+    alpha: float,
+    names: tuple[str, ...],
+    kept: str | None,
+) -> list[GraphTensor]:
     """Append the nodes that lead from a value of the graph to bounds of these names."""
     K, reference = len(decalibrator.class_weights), decalibrator.reference_model
     z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
@@ -168,12 +179,30 @@ def _write_head(
     scale: Any = None if reference.scale == 1 else ops.constant(reference.scale)
     steps: list[Any] = []
     for direction in decalibrator.directions:
-        found = decalibrator.steps(direction.name, alpha)
-        steps.append((direction, ops.constant(found.lower), ops.constant(found.upper)))
+        ends = decalibrator.steps(direction.name, alpha)
+        steps.append((direction, ops.constant(ends.lower), ops.constant(ends.upper)))
     inputs = TensorInputs(z, is_masked(ops, center), decalibrator.box == "joint", ops)
-    bounds: Any = head_bounds(inputs, center, scale, steps)
-    for name, bound in zip(names, bounds, strict=True):
-        ops.nodes.append(helper.make_node("Identity", [bound.name], [name], f"{ops.prefix}{name}"))
+    made: Any = head_bounds(inputs, center, scale, steps, kept)
+    for name, found in zip(names, made, strict=True):
+        ops.nodes.append(helper.make_node("Identity", [found.name], [name], f"{ops.prefix}{name}"))
+    return list(made)
+
+
+def _with_kept(names: tuple[str, ...], kept: str | None) -> tuple[str, ...]:
+    """Names of all outputs of a head; InputError about a rule that it does not know."""
+    if kept is None:
+        return names
+    check_choice(kept, "kept", HEAD_RULES)
+    return (*names, "kept") if len(names) == 2 else names
+
+
+def _declared(names: tuple[str, ...], made: list[GraphTensor], shape: list[Any]) -> list[Any]:
+    """Outputs of a graph, by their names, types and shape."""
+    kinds = (KINDS[tensor.dtype] for tensor in made)
+    return [
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind in zip(names, kinds, strict=True)
+    ]
 
 
 def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
@@ -232,14 +261,16 @@ def _require_no_bound(proto: onnx.ModelProto, output: str) -> None:
         raise InputError("output", rule, f"{output!r}, a bound that a head of decal gives")
 
 
-def _require_new(names: tuple[str, str], graph: onnx.GraphProto) -> None:
+def _require_new(names: tuple[str, ...], graph: onnx.GraphProto, count: int) -> None:
     known = {name for node in graph.node for name in (*node.input, *node.output)}
     known |= {value.name for value in graph.output}
     taken = [name for name in names if name in known]
-    if len(names) != 2 or names[0] == names[1] or taken:
+    if len(names) != count or len(set(names)) < count or taken:
         fact = f"{taken[0]!r}, which is in the graph" if taken else repr(names)
-        remedy = "Pass others, such as names=('credal_lower', 'credal_upper')."
-        raise InputError(Setting("names"), "be two that the graph does not have", fact, remedy)
+        others = ", ".join(f"'credal_{name}'" for name in ("lower", "upper", "kept")[:count])
+        remedy = f"Pass others, such as names=({others})."
+        rule = f"be {'two' if count == 2 else 'three'} that the graph does not have"
+        raise InputError(Setting("names"), rule, fact, remedy)
 
 
 def _require_classes_last(declared: Any, K: int, output: str) -> None:
@@ -292,7 +323,11 @@ def _shape(declared: Any) -> list[Any]:
 
 
 def _tell(
-    proto: onnx.ModelProto, decalibrator: Decalibrator, alpha: float, names: tuple[str, str]
+    proto: onnx.ModelProto,
+    decalibrator: Decalibrator,
+    alpha: float,
+    names: tuple[str, ...],
+    kept: str | None,
 ) -> None:
     """Add what the head is to the model's properties, below those of heads appended before."""
     import decal
@@ -304,9 +339,9 @@ def _tell(
         "examples": decalibrator.examples,
         "settings": repr(decalibrator),
         "decal": decal.__version__,
-    }
+    } | ({} if kept is None else {"kept": kept})
     entry = proto.metadata_props.add()
-    entry.key, entry.value = head_key(names), json.dumps(said)
+    entry.key, entry.value = head_key(*names[:2]), json.dumps(said)
 
 
 def _weight_files(model: Any) -> set[Path]:

@@ -225,6 +225,19 @@ class Operations:
         value = numpy_helper.from_array(np.zeros(1, dtype))
         return self.node("ConstantOfShape", shape, dtype=dtype, last=x.last, value=value)
 
+    def sort(self, x: GraphTensor, axis: int) -> tuple[GraphTensor, GraphTensor]:
+        """In ascending order, and where it was."""
+        values = self.node(
+            "TopK", x, self.vector([x.last]), dtype=x.dtype, last=x.last, axis=axis, largest=0
+        )
+        places = GraphTensor(self, f"{values.name}_places", np.int64, x.last)
+        self.nodes[-1].output.append(places.name)
+        return values, places
+
+    def cumsum(self, x: GraphTensor, axis: int) -> GraphTensor:
+        """Sums of the entries so far."""
+        return self.node("CumSum", x, self.constant(axis, np.int64), dtype=x.dtype, last=x.last)
+
     def cat(self, parts: Sequence[GraphTensor], axis: int) -> GraphTensor:
         """Joined along the last axis."""
         last = sum(part.last for part in parts)

@@ -1,6 +1,6 @@
 """PyTorch: logits of a model and a loader, and credal sets as a layer of a network.
 
-Imports from `_base`, `rows`, `io`, `directions`, `decalibrator` and `choose`.
+Imports from `_base`, `rows`, `credal`, `io`, `directions`, `decalibrator` and `choose`.
 """
 
 from __future__ import annotations

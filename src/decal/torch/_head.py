@@ -8,32 +8,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.autograd.forward_ad import unpack_dual
 
 from decal._base.errors import DecalWarning, InputError
-from decal._base.settings import check_alpha
+from decal._base.settings import check_alpha, check_choice
+from decal.credal import IntervalCredalSet
+from decal.credal.decisions import HEAD_RULES
 from decal.decalibrator import Decalibrator
 from decal.directions import (
+    BUILT_IN,
+    Box,
+    Endpoints,
+    Inputs,
+    Reference,
     TensorInputs,
     direction_named,
     head_bounds,
     is_masked,
+    is_traced,
     logs_of_probabilities,
     require_capability,
 )
-from decal.torch.batches import at_least_float32, require_classes_last
+from decal.torch.batches import at_least_float32, require_classes_last, require_real_tensor
 
 ENDS = ("lower", "upper")
+OUTPUTS = {"dim": -1, "kept": None}  # settings that not every state has: by default, these
 
 
 class CredalHead(nn.Module):
-    """Logits (..., K) to the bounds (lower, upper) of every probability, (..., K) each.
+    """Logits (..., K) to the bounds (lower, upper) of every probability, of the same shape.
 
     What `Decalibrator.predict` computes, at one alpha, as a layer that trains, compiles and
     exports. Works in the precision of the logits, at least float32, in O(K) time and memory per
-    row. NaN in, NaN out. Inputs are the first axis and classes the last; no axis between may be as
-    long, unless it is dynamic.
+    row; on a CPU and without gradients at the speed of `predict`. NaN in, NaN out. Inputs are the
+    first axis and classes the last; no axis between may be as long, unless it is dynamic.
 
     Parameters
     ----------
@@ -41,13 +53,18 @@ class CredalHead(nn.Module):
         A fitted one, with directions that export, as all of decal's do; and the level, by default
         the decalibrator's. At that a promise holds, in every group too; not per class, whose
         possible classes go by alphas of their own.
+    dim : int
+        The axis of the classes.
+    kept : str, optional
+        "e_admissible", "interval_dominance" or "majority": the head returns (lower, upper, kept),
+        kept the classes, True or False, as `predict(...).decide(kept)` has them; of NaN, none.
 
     Attributes
     ----------
     center, scale, class_lower, class_upper, temperature_lower, temperature_upper : tensors
         Buffers: shifts (K,) and scale () of the reference model, and the endpoints of each
         direction, constants in float64 until you convert them, and never below float32.
-    alpha, joint, directions, probabilities, floor
+    alpha, joint, directions, probabilities, floor, dim, kept
         Settings, as they were at construction. They are in the state_dict, and one of other
         settings is refused; `CredalHead.empty` makes a head that takes all of them from there.
 
@@ -63,8 +80,18 @@ class CredalHead(nn.Module):
 
     center: Tensor
     scale: Tensor
+    dim: int = -1
+    kept: str | None = None
+    _known: tuple[list[bytes], Reference, list[Endpoints]] | None = None  # see `_prepared`
 
-    def __init__(self, decalibrator: Decalibrator, alpha: float | None = None) -> None:
+    def __init__(
+        self,
+        decalibrator: Decalibrator,
+        alpha: float | None = None,
+        *,
+        dim: int = -1,
+        kept: str | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(decalibrator, Decalibrator):
             raise TypeError(
@@ -73,6 +100,7 @@ class CredalHead(nn.Module):
             )
         reference = decalibrator.reference_model
         self._adopt(decalibrator, decalibrator.alpha if alpha is None else check_alpha(alpha))
+        self._shape_outputs(dim, kept)
         self.register_buffer("center", torch.tensor(reference.center))
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         for direction in self.directions:
@@ -82,9 +110,9 @@ class CredalHead(nn.Module):
                 self.register_buffer(f"{direction.name}_{name}", values)
 
     @classmethod
-    def from_file(cls, path: str | Path, alpha: float | None = None) -> Self:
+    def from_file(cls, path: str | Path, alpha: float | None = None, **options: Any) -> Self:
         """A head from a file that `Decalibrator.save` wrote."""
-        return cls(Decalibrator.load(path), alpha)
+        return cls(Decalibrator.load(path), alpha, **options)
 
     @classmethod
     def empty(cls) -> Self:
@@ -108,21 +136,80 @@ class CredalHead(nn.Module):
     def _is_empty(self) -> bool:
         return len(self.center) == 0
 
-    def forward(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Bounds (..., K) of the probabilities, from logits (..., K)."""
+    def forward(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """Bounds of the probabilities, and kept classes if asked for, in the shape of logits."""
         if self._is_empty:
             raise InputError("head", "be loaded first", "an empty one", "Call load_state_dict.")
+        if self.dim != -1:
+            return self._along_axis(logits)
         require_classes_last(logits, len(self.center))
+        return self._of_rows(logits)
+
+    def _along_axis(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """As `forward`, with classes in the axis `dim`."""
+        require_real_tensor(logits)
+        K, dim = len(self.center), self.dim
+        if not -logits.ndim <= dim < logits.ndim or logits.shape[dim] != K:
+            rule = f"have {K} entries in axis {dim}, one per class seen by fit"
+            raise InputError("logits", rule, f"shape {tuple(logits.shape)}")
+        last, dim = logits.ndim - 1, dim % logits.ndim  # a traced axis cannot count from the end
+        return tuple(found.movedim(last, dim) for found in self._of_rows(logits.movedim(dim, last)))
+
+    def _of_rows(self, logits: Tensor) -> tuple[Tensor, ...]:
+        """As `forward`, with classes in the last axis."""
         z = at_least_float32(logits)
         if self.probabilities:
             z = logs_of_probabilities(torch, z, self.floor)
+        return self._from_arrays(z) or self._from_tensors(z)
+
+    def _from_arrays(self, z: Tensor) -> tuple[Tensor, ...] | None:
+        """Bounds as `Decalibrator.predict` finds them; None where only tensors will do."""
+        views = _unrecorded((z, *self._buffers.values()))
+        if views is None or not all(BUILT_IN.get(d.name) is type(d) for d in self.directions):
+            return None
+        logits, *numbers = views
+        rows = logits.reshape(-1, logits.shape[-1])
+        reference, steps = self._prepared(numbers)
+        if not _has_predictions(rows, reference):
+            return None
+        box: Box | None = None
+        inputs = Inputs(reference.scaled(rows), reference.center, self.joint)
+        for direction, endpoints in zip(self.directions, steps, strict=True):
+            box = direction.widen(box, inputs, endpoints)
+        assert box is not None
+        low, high = (torch.from_numpy(b).to(z.dtype).reshape(z.shape) for b in (box.low, box.high))
+        if self.kept is None:
+            return low, high
+        kept = IntervalCredalSet.unchecked(box.low, box.high, box.point).decide(self.kept)
+        return low, high, torch.from_numpy(kept).reshape(z.shape)
+
+    def _prepared(self, numbers: list[NDArray[Any]]) -> tuple[Reference, list[Endpoints]]:
+        """The reference and endpoints in the buffers, made again whenever a number changes."""
+        key, known = [array.tobytes() for array in numbers], self._known
+        if known is None or known[0] != key:
+            copies = (np.array(array, np.float64)[()] for array in numbers)
+            named: dict[str, Any] = dict(zip(self._buffers, copies, strict=True))
+            center = named["center"]
+            steps = []
+            for direction in self.directions:
+                lower, upper = (named[f"{direction.name}_{end}"] for end in ENDS)
+                steps.append(Endpoints(lower, upper, center, self.alpha, residual=0.0))
+            known = self._known = key, Reference(center, float(named["scale"])), steps
+        return known[1:]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what `_prepared` keeps, for copies and pickles."""
+        return {name: value for name, value in self.__dict__.items() if name != "_known"}
+
+    def _from_tensors(self, z: Tensor) -> tuple[Tensor, ...]:
+        """Bounds out of operations that record gradients, compile, export, and run anywhere."""
         center = self.center.to(z.dtype)
         inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
         steps: list[Any] = []
         for direction in self.directions:
             ends = (self.get_buffer(f"{direction.name}_{end}").to(z.dtype) for end in ENDS)
             steps.append((direction, *ends))
-        return head_bounds(inputs, center, self.scale.to(z.dtype), steps)
+        return head_bounds(inputs, center, self.scale.to(z.dtype), steps, self.kept)
 
     # The state: numbers and the settings they belong to
 
@@ -134,17 +221,27 @@ class CredalHead(nn.Module):
         self.directions = settings.directions
         self.probabilities, self.floor = settings.probabilities, settings.floor
 
+    def _shape_outputs(self, dim: int = -1, kept: str | None = None) -> None:
+        """Take over how logits come and what is returned."""
+        if isinstance(dim, bool) or not isinstance(dim, int):
+            raise InputError("dim", "be the number of an axis", repr(dim))
+        self.dim = dim
+        self.kept = None if kept is None else check_choice(kept, "kept", HEAD_RULES)
+
     def _settings(self) -> dict[str, Any]:
         """Settings as plain values, by their names in `Decalibrator`; none of an empty head."""
         if self._is_empty:
             return {}
-        return {
+        found = {
             "alpha": self.alpha,
             "box": "joint" if self.joint else "own",
             "directions": [[d.name, d.settings()] for d in self.directions],
             "probabilities": self.probabilities,
             "floor": self.floor,
         }
+        # Only what is asked for, so that older states are those of heads that ask for nothing.
+        given = {"dim": self.dim, "kept": self.kept}
+        return found | {name: value for name, value in given.items() if value != OUTPUTS[name]}
 
     def get_extra_state(self) -> Tensor:
         """The settings, written as JSON: bytes in a tensor, which any file of tensors can hold."""
@@ -189,10 +286,12 @@ class CredalHead(nn.Module):
             )
         with _readable():
             directions = [direction_named(*direction) for direction in found["directions"]]
+            outputs = {name: found.pop(name) for name in OUTPUTS if name in found}
             settings = Decalibrator(**(found | {"directions": directions}))
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
+            self._shape_outputs(**outputs)
         for name, shape in shapes.items():
             self.register_buffer(name, self.center.new_empty(shape))
 
@@ -228,7 +327,33 @@ class CredalHead(nn.Module):
         names = tuple(direction.name for direction in self.directions)
         more = "" if names == ("class",) else f", directions={names}"
         more += ", probabilities=True" if self.probabilities else ""
+        more += "" if self.dim == -1 else f", dim={self.dim}"
+        more += "" if self.kept is None else f", kept={self.kept!r}"
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
+
+
+def _unrecorded(tensors: tuple[Any, ...]) -> list[NDArray[Any]] | None:
+    """Views of tensors as arrays; None if anything traces or records what is done with them."""
+    # Modes are those of make_fx, of fake tensors, and whatever else sees every operation.
+    if is_traced(torch) or torch._C._len_torch_dispatch_stack():
+        return None
+    records = torch.is_grad_enabled()
+    for t in tensors:
+        if type(t) is not Tensor or not t.is_cpu or (records and t.requires_grad):
+            return None
+        if unpack_dual(t).tangent is not None:  # type: ignore[no-untyped-call]
+            return None
+    try:
+        return [t.detach().numpy() for t in tensors]
+    except RuntimeError:  # inside of a transform of torch.func
+        return None
+
+
+def _has_predictions(rows: NDArray[Any], reference: Reference) -> bool:
+    """Whether the model has a prediction for every row: no NaN, no inf, not all classes masked."""
+    if not rows.size or not np.isfinite(np.maximum.reduce(rows, axis=1)).all():
+        return False
+    return bool(np.isfinite(reference.center).all() or rows.min() > -np.inf)
 
 
 @contextmanager

@@ -187,8 +187,8 @@ def logits_of(output: Any, rows: int) -> Tensor:
     return logits
 
 
-def require_classes_last(logits: Any, K: int) -> None:
-    """InputError about what are not clearly logits (..., K); dynamic axes may be anything."""
+def require_real_tensor(logits: Any) -> None:
+    """TypeError about anything but a tensor of real numbers."""
     if not isinstance(logits, Tensor):
         raise TypeError(
             f"logits must be a tensor: got a {type(logits).__name__}. Use torch.as_tensor, or the "
@@ -196,6 +196,11 @@ def require_classes_last(logits: Any, K: int) -> None:
         )
     if logits.is_complex():
         raise TypeError(f"logits must be real numbers: got dtype {logits.dtype}.")
+
+
+def require_classes_last(logits: Any, K: int) -> None:
+    """InputError about what are not clearly logits (..., K); dynamic axes may be anything."""
+    require_real_tensor(logits)
     shape: tuple[Any, ...] = logits.shape
     *others, columns = shape or (None,)
     exporting = getattr(torch.compiler, "is_exporting", bool)()  # PyTorch 2.7 and later tell
