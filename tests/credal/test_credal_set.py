@@ -166,7 +166,7 @@ def test_utilities_and_events_reach_the_rules(credal):
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        (lambda c: c.decide("majority"), "rule must be one of 'interval_dominance'"),
+        (lambda c: c.decide("minority"), "rule must be one of 'interval_dominance'"),
         (lambda c: c.decide("hurwicz", optimism=2), "optimism must lie between 0 and 1"),
         (lambda c: c.decide("maximality", utility=[1, 2, 3]), r"utility must have shape \(actions"),
         (lambda c: c.decide("maximality", utility=[[1, 2]]), r"got shape \(1, 2\)"),
