@@ -1,11 +1,15 @@
 """Whether a wish is granted, and what it costs: the whole automatic path of decal.decalibrate.
 
-    python benchmarks/wishes.py [promises] [sizes] [decisions] [--data FOLDER] [--out FOLDER]
+    python benchmarks/wishes.py [promises] [units] [sizes] [decisions] [--data FOLDER] \
+        [--out FOLDER]
 
 **promises**: simulated worlds that are hard on guarantees. How often new labels are missed, over
 all, in the worst class or group, and how often sets hold the true distribution; the automatic path
 (split, kind of set, reference, alpha) runs anew in every draw. A rate is too high if it exceeds the
 wish by more than two standard errors.
+**units**: pixels of simulated images, some of which the model is much worse at than it says. What
+new images lose: the mean share of their labels that is missed, and how many of them miss more than
+TOLERATED; promised for pixels, for unit="image", and with tolerate.
 **sizes**: real logits of --data. Mean number of classes kept, beside LAC and APS, and MAPIE and
 crepes if they are installed (pip install mapie crepes), all by the same rows. Where a rival's set
 is empty, its most probable class is added; "with empty sets" is the ratio without that.
@@ -189,6 +193,50 @@ def promises(draws: int, rows: tuple[int, ...], new: int) -> Iterator[Line]:
                 if rate > allowed + TWO * error:
                     line[wish] = f"**{line[wish]}**"
             yield line
+
+
+# Promises about images
+
+SIDE = 6  # of an image, in pixels
+TOLERATED = 0.2  # the share of an image's labels that may be missed
+
+
+def images(rng: np.random.Generator, n: int) -> tuple[Array, Labels]:
+    """(n, 4, SIDE, SIDE) logits and (n, SIDE, SIDE) labels; noise belongs to an image."""
+    z = rng.normal(0, 2, (n, 4, SIDE, SIDE))
+    trust = np.exp(rng.normal(0, 1, (n, 1, 1, 1)))
+    return z, (trust * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+
+def units(draws: int, counts: tuple[int, ...], new: int) -> Iterator[Line]:
+    """What new images lose, by what is promised of."""
+    promised: dict[str, dict[str, object]] = {
+        "pixels": {},
+        "images, on average": {"unit": "image"},
+        "images with too many misses": {"unit": "image", "tolerate": TOLERATED},
+    }
+    for n in counts:
+        for name, wish in promised.items():
+            found = np.empty((3, draws))
+            for seed in range(draws):
+                z, y = images(np.random.default_rng([seed, n]), n + new)
+                d = decal.decalibrate(z[:n], y[:n], miss=MISS, seed=seed, dim=1, **wish)
+                kept = d.predict(z[n:], dim=1).possible
+                missed = ~np.take_along_axis(kept, y[n:, None], axis=1)
+                shares = missed.mean(axis=(1, 2, 3))
+                sizes = kept.sum() / missed.size
+                found[:, seed] = shares.mean(), (shares > TOLERATED).mean(), sizes
+            error = found.std(axis=1) / np.sqrt(draws)
+            lost, bad, size = (
+                f"{mean:.4f} ± {e:.4f}" for mean, e in zip(found.mean(axis=1), error, strict=True)
+            )
+            yield {
+                "promised of": name,
+                "images": n,
+                "mean miss rate": lost,
+                f"images missing more than {TOLERATED:g}": bad,
+                "classes kept": size,
+            }
 
 
 # Sizes on real logits
@@ -394,10 +442,15 @@ def told(lines: Iterator[Line]) -> tuple[list[Line], str]:
     return found, table
 
 
+SIMULATED = ("promises", "units")
+
+
 def main() -> None:
     """Print the tables, and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help="promises, sizes, decisions; by default all")
+    parser.add_argument(
+        "parts", nargs="*", help="promises, units, sizes, decisions; by default all"
+    )
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
     parser.add_argument("--only", nargs="*", default=[], help="names of data for sizes")
     parser.add_argument("--draws", type=int, default=500)
@@ -412,10 +465,11 @@ def main() -> None:
     new = 20 if options.quick else 200
     parts = {
         "promises": lambda: promises(draws, rows or (60, 200, 1000), new),
+        "units": lambda: units(draws, rows or (12, 30, 100), new),
         "sizes": lambda: sizes(options.data, splits, rows or (2000, 200), 5 * new, options.only),
         "decisions": lambda: decisions(options.data, splits, 20),
     }
-    for part in options.parts or [name for name in parts if options.data or name == "promises"]:
+    for part in options.parts or [name for name in parts if options.data or name in SIMULATED]:
         lines, table = told(parts[part]())
         if options.out:
             options.out.mkdir(parents=True, exist_ok=True)

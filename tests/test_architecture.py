@@ -29,7 +29,7 @@ LAYERS = {
     "model": "directions promise model decalibrator multilabel",
     "files": "io",
     "sets": "credal",
-    "base": "_base rows",
+    "base": "_base grids rows",
 }
 
 WORKSHOPS = {"io", "cli"}

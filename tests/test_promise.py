@@ -101,6 +101,7 @@ def test_levels_by_class_or_group_are_kept_in_files(per, tmp_path):
         ("rows", -1, "rows must be a whole number"),
         ("levels", [[None, 0.5]], "names of classes and groups must be text or numbers"),
         ("per", "row", "per must be one of"),
+        ("tolerate", 2.0, "tolerate must lie between 0 and 1"),
     ],
 )
 def test_a_damaged_promise_is_refused(field, value, said):
@@ -110,5 +111,29 @@ def test_a_damaged_promise_is_refused(field, value, said):
         Promise.unpacked(plain | {field: value})
     with pytest.raises(ValueError, match="must have its fields"):
         Promise.unpacked({"kind": "miss"})
-    del plain["recalibration"]  # which older files do not hold
-    assert Promise.unpacked(plain).recalibration == ()
+    for name, value in (("recalibration", ()), ("unit", None), ("tolerate", None)):
+        del plain[name]  # which older files do not hold
+        assert getattr(Promise.unpacked(plain), name) == value
+
+
+def test_a_promise_about_images_says_so_and_is_kept_in_files(tmp_path):
+    z, y = data(600)
+    d = decal.decalibrate(z[:300], y[:300], alpha=0.9)
+    dense = z[300:].reshape(60, 5, 3), y[300:].reshape(60, 5)
+    for tolerate, sentence in (
+        (None, "On average over new images, at most 1 label in 5 is outside the kept classes"),
+        (0.25, "For at most 1 new image in 5, more than 0.25 of the labels are outside the kept"),
+    ):
+        choice = decal.choose(d, *dense, miss=0.2, unit="image", tolerate=tolerate, dim=-1)
+        choice.promised().save(tmp_path / "d.npz")
+        loaded = decal.load(tmp_path / "d.npz")
+        assert loaded.promise == choice.promise
+        assert (loaded.promise.unit, loaded.promise.tolerate) == ("image", tolerate)
+        assert str(loaded.promise).startswith(sentence)
+        assert str(loaded.promise).endswith("; guaranteed, by 60 images.")
+        assert "on 60 images, wanted at most 0.2" in repr(choice)
+        what = "label" if tolerate is None else "bad image"
+        assert loaded.promise.brief == f"misses at most 1 {what} in 5"
+        kept = loaded.predict(dense[0], dim=-1).possible
+        np.testing.assert_array_equal(kept, choice.decide(dense[0], dim=-1))
+    assert str(Promise("miss", 0.1, 1, unit="page")).endswith("guaranteed, by 1 page.")

@@ -29,6 +29,7 @@ from decal.directions import Line as Line
 from decal.directions import TopIntervals as TopIntervals
 from decal.evaluate import calibration as calibration
 from decal.evaluate import metrics as metrics
+from decal.grids import CredalMaps as CredalMaps
 from decal.model import load
 from decal.rows import Rows
 from decal.rows import logits_from_probabilities as logits_from_probabilities

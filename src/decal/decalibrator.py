@@ -37,6 +37,7 @@ from decal.directions import (
     taken,
     top_box,
 )
+from decal.grids import CredalMaps
 from decal.model import (
     FAR_FROM_REFERENCE,
     Model,
@@ -144,6 +145,7 @@ class Decalibrator(Model[FitState]):
             self.floor,
             top_logits=True,
             masses=fitted is not None,
+            axes=True,
         )
 
     def learn(self, rows: Rows, *, whole: bool = False, warn: bool = True) -> FitState:
@@ -313,16 +315,26 @@ class Decalibrator(Model[FitState]):
 
     if TYPE_CHECKING:
 
-        @overload
+        @overload  # type: ignore[override]  # nobody says dim=None
         def predict(
             self, logits: TopLogits, *, alpha: Any = None, ids: Any = None, groups: Any = None
         ) -> TopIntervals: ...
         @overload
         def predict(
+            self, logits: Any, *, dim: int, alpha: Any = None, ids: Any = None, groups: Any = None
+        ) -> CredalMaps: ...
+        @overload
+        def predict(
             self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
         ) -> IntervalCredalSet: ...
         def predict(
-            self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
+            self,
+            logits: Any,
+            *,
+            alpha: Any = None,
+            ids: Any = None,
+            groups: Any = None,
+            dim: int | None = None,
         ) -> Any:
             """As of every model; TopLogits give TopIntervals."""
 
@@ -376,7 +388,7 @@ class Decalibrator(Model[FitState]):
                 "Use predict, or directions=('local',)."
             )
         fitted, level = self.fitted, self.level(alpha)
-        rows = self.read(logits, ids=ids)
+        rows = Rows.read(logits, ids=ids, schema=replace(self.schema(fitted), axes=False))
         if not isinstance(rows.logits, np.ndarray):
             fact = f"a {type(rows.logits).__name__}"
             raise InputError("logits", "be a matrix of all classes for balls", fact)

@@ -162,6 +162,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         *,
         sample_weight: Any = None,
         classes: Iterable[Any] | None = None,
+        dim: int | None = None,
+        ignore_index: int | None = None,
     ) -> Self:
         """Learn from labelled data, forgetting what was learnt before.
 
@@ -185,12 +187,20 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             K names, in the order of the columns, handed on to the credal sets. Of a data frame they
             are the columns, in the order that you want; by default all that are not labels or
             weights.
+        dim : int, optional
+            The axis of the classes, if logits have more axes, as those of pixels: 1 for (images,
+            classes, height, width). Labels have their shape without it. By default the only axis
+            that fits labels and classes; InputError if two do. A list holds an array per image; of
+            sentences, it needs `dim`.
+        ignore_index : int, optional
+            Inputs with this label are left out.
 
         Returns
         -------
         self
         """
-        rows = self.read_labelled(logits, labels, sample_weight=sample_weight, classes=classes)
+        given: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+        rows = self.read_labelled(logits, labels, **given, dim=dim, ignore_index=ignore_index)
         return self.keep(self.learn(rows, whole=True))
 
     def partial_fit(
@@ -200,6 +210,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         *,
         sample_weight: Any = None,
         classes: Iterable[Any] | None = None,
+        dim: int | None = None,
+        ignore_index: int | None = None,
     ) -> Self:
         """Learn from one more chunk of labelled data; the result is that of `fit` on all of them.
 
@@ -208,7 +220,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         """
         self.require_mergeable()
         known = self._fitted
-        given = {"sample_weight": sample_weight, "classes": classes}
+        given: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+        given |= {"dim": dim, "ignore_index": ignore_index}
         rows = self.read_labelled(logits, labels, **given, fitted=known, whole=False)
         return self.add(self.learn(rows)) if len(rows) else self
 
@@ -238,6 +251,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         classes: Iterable[Any] | None = None,
         fitted: E | None = None,
         whole: bool = True,
+        dim: int | None = None,
+        ignore_index: int | None = None,
     ) -> Rows:
         """Labelled rows after every check, of the classes that are known: what `fit_rows` takes."""
         schema = replace(self.schema(fitted), masses=False)  # those learn in decal.llm.decalibrate
@@ -249,8 +264,10 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             schema=schema,
             empty=not whole,
             whole=whole,
+            dim=dim,
+            ignore_index=ignore_index,
         )
-        return require_possible(rows, schema)
+        return require_possible(rows, schema, rows.place)
 
     def fit_rows(self, rows: Rows) -> Self:
         """As `fit`, of rows that were read before."""
@@ -302,7 +319,13 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
     # Asking
 
     def predict(
-        self, logits: Any, *, alpha: Any = None, ids: Any = None, groups: Any = None
+        self,
+        logits: Any,
+        *,
+        alpha: Any = None,
+        ids: Any = None,
+        groups: Any = None,
+        dim: int | None = None,
     ) -> Any:
         """The credal sets of new inputs.
 
@@ -319,19 +342,25 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             What names the inputs: columns of a data frame, or values. By default the index of a
             pandas DataFrame. They stay with the sets, see `CredalSet.index`.
         groups : (n,) array, optional
-            The group of every input, if the promise holds in each group.
+            The group of every input, if the promise holds in each group; in the shape of the
+            inputs, or one for each entry of their first axes.
+        dim : int, optional
+            The axis of the classes, if logits have more axes; by default the only one that has as
+            many entries as there are classes.
 
         Returns
         -------
         CredalSet
             With float64 bounds; its `point` is the reference model's prediction, and its `possible`
             classes are those of the promise. O(n K) time; if every class has an alpha of its own,
-            for each of them.
+            for each of them. With `dim`, or of logits with more axes, `decal.CredalMaps` in their
+            shape; of a list of arrays, a list of them.
         """
         level, promise = self._asked(alpha)
         if groups is not None:
             require_same_order(logits=logits, groups=groups)
-        rows = self.read(logits, ids=ids)
+        rows = self.read(logits, ids=ids, dim=dim)
+        groups = rows.flat(groups)
         if promise is None and groups is None:
             sets = self.predict_rows(rows, alpha=level)
         else:
@@ -339,7 +368,7 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         # Label masses are as sure as their bounds, which differ; of few inputs nothing is told.
         if len(rows) >= FEWEST_SETS and not hasattr(rows.logits, "predicted_by"):
             NewInputs(self, level).add(rows, sets).warn()
-        return sets
+        return sets if rows.grid is None else rows.grid.maps(sets)
 
     def _asked(self, alpha: Any) -> tuple[float, Promise | None]:
         """The level that is asked for, and what it promises."""
@@ -348,12 +377,29 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         promise = getattr(alpha, "promise", None)
         return (check_alpha(alpha), None) if promise is None else (alpha.alpha, promise)
 
-    def read(self, logits: Any, labels: Any = None, *, ids: Any = None, empty: bool = True) -> Rows:
+    def read(
+        self,
+        logits: Any,
+        labels: Any = None,
+        *,
+        ids: Any = None,
+        empty: bool = True,
+        dim: int | None = None,
+        ignore_index: int | None = None,
+    ) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
 
         Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine.
         """
-        return Rows.read(logits, labels, ids=ids, schema=self.schema(self.fitted), empty=empty)
+        return Rows.read(
+            logits,
+            labels,
+            ids=ids,
+            schema=self.schema(self.fitted),
+            empty=empty,
+            dim=dim,
+            ignore_index=ignore_index,
+        )
 
     def report(
         self, logits: Any, *, ids: Any = None, check: Any = None, costs: Any = None, **options: Any
@@ -479,7 +525,14 @@ class NewInputs:
 
 
 def read_inputs(
-    model: Any, logits: Any, labels: Any = None, *, name: str = "logits", **beside: Any
+    model: Any,
+    logits: Any,
+    labels: Any = None,
+    *,
+    name: str = "logits",
+    dim: int | None = None,
+    ignore_index: int | None = None,
+    **beside: Any,
 ) -> Rows:
     """Inputs, and their labels if given, of any model that predicts credal sets from logits.
 
@@ -493,7 +546,9 @@ def read_inputs(
         return logits
     require_same_order(**{name: logits}, labels=labels, **beside)
     if isinstance(model, Model):
-        return model.read(logits, labels, empty=False)
+        return model.read(logits, labels, empty=False, dim=dim, ignore_index=ignore_index)
+    if dim is not None or ignore_index is not None:
+        raise InputError("dim and ignore_index", "go with a Decalibrator", type(model).__name__)
     classes = getattr(model, "classes", None)
     if is_frame(logits):
         logits, _ = class_columns(logits, classes, name=name)

@@ -48,6 +48,10 @@ class Promise:
     costs : mapping
         What was found on these rows, by name: the mean number of classes kept, the mean width, the
         error of the plain prediction, and so on; empty if it was not asked for.
+    unit : str or None
+        What is promised of, if not of single inputs: "image", say. `rows` then counts units.
+    tolerate : float or None
+        The share of a unit's labels that may be missed; None if it is their mean that is promised.
     recalibration : tuple of float
         What turns the logarithm of the model's prediction, fitted on some rows, into that of a
         prediction fitted on all of them: a shift for every class, and a scale; or empty. Costs
@@ -64,6 +68,8 @@ class Promise:
     confidence: float | None = None
     levels: Mapping[Any, float] = field(default_factory=dict, hash=False)
     costs: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
+    unit: str | None = None
+    tolerate: float | None = None
     recalibration: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +77,9 @@ class Promise:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def __str__(self) -> str:
-        rows = rows_text(self.rows)
+        rows = self.counted
+        if self.unit is not None:
+            return self._of_units(self.unit)
         if self.kind == "width":
             return f"Intervals are {self.target:g} wide on average, as on these {rows}."
         if self.kind == "coverage" and not self.guaranteed:
@@ -100,7 +108,25 @@ class Promise:
             return f"ranges are {self.target:.3g} wide on average"
         said = {"miss": "misses", "hold": "holds all of it for", "coverage": "holds it for"}
         often = _often(self.target).replace(" new inputs", "").replace(" new input", "")
+        if self.unit is not None:
+            often = _often(self.target, "label" if self.tolerate is None else f"bad {self.unit}")
         return f"{said[self.kind]} {SIDES[self.kind]}{often}"
+
+    def _of_units(self, unit: str) -> str:
+        """The sentence about images, or whatever else holds several inputs."""
+        if self.tolerate is None:
+            said = f"On average over new {unit}s, at most {_often(self.target, 'label')} is"
+        else:
+            often = _often(self.target, f"new {unit}")
+            said = f"For at most {often}, more than {self.tolerate:.4g} of the labels are"
+        return f"{said} outside the kept classes; guaranteed, by {self.counted}."
+
+    @property
+    def counted(self) -> str:
+        """What it rests on: "1,269 rows", or so many images."""
+        if self.unit is None:
+            return rows_text(self.rows)
+        return f"{self.rows:,} {self.unit}{'s' if self.rows != 1 else ''}"
 
     def lines(self) -> list[str]:
         """The promise, what it costs, and notes: a sentence or two each."""
@@ -176,7 +202,8 @@ class Promise:
     @classmethod
     def unpacked(cls, plain: dict[str, Any]) -> Self:
         """From such values; ValueError if they are damaged."""
-        plain = {"recalibration": ()} | plain  # which older files do not hold
+        older = {"recalibration": (), "unit": None, "tolerate": None}  # files hold none of these
+        plain = older | plain
         if set(plain) != {f.name for f in fields(cls)}:
             raise ValueError(f"a promise must have its fields: got {sorted(plain)}")
         check_choice(plain["kind"], "kind", KINDS)
@@ -184,10 +211,12 @@ class Promise:
         if plain["per"] is not None:
             check_choice(plain["per"], "per", ("class", "group", "label"))
         check_flag(plain["guaranteed"], "guaranteed")
-        if plain["confidence"] is not None:
-            check_alpha(plain["confidence"], "confidence")
+        for name in ("confidence", "tolerate"):
+            if plain[name] is not None:
+                check_alpha(plain[name], name)
         checked = {
             "target": check_alpha(plain["target"], "target"),
+            "unit": None if plain["unit"] is None else str(plain["unit"]),
             "rows": check_count(plain["rows"], "rows", least=0),
             "notes": tuple(str(note) for note in plain["notes"]),
             "levels": {_key(name): check_alpha(alpha) for name, alpha in plain["levels"]},
@@ -203,16 +232,16 @@ def _key(name: Any) -> Any:
     return name
 
 
-def _often(share: float) -> str:
-    """A share of new inputs in words: "1 new input in 10"."""
+def _often(share: float, what: str = "new input") -> str:
+    """A share of new inputs, or of something else, in words: "1 new input in 10"."""
     if share in (0.0, 1.0):
-        return "every new input" if share else "no new input"
+        return f"every {what}" if share else f"no {what}"
     one_in = round(1 / share)
     for whole in (one_in, 10, 100, 1000):
         count = round(share * whole)
         if count and abs(share * whole - count) <= 1e-9:
-            return f"{count} new input{'s' if count > 1 else ''} in {whole}"
-    return f"{share:.4%} of new inputs"
+            return f"{count} {what}{'s' if count > 1 else ''} in {whole}"
+    return f"{share:.4%} of {what}s"
 
 
 def rows_text(count: int) -> str:

@@ -8,7 +8,7 @@ numbers are, and a warning names the argument if they seem to be something else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +40,7 @@ from decal._base.numerics import Array, Logits, row_blocks
 from decal._base.row_checks import (
     LARGEST_LOGIT,
     check_class_names,
+    check_groups,
     check_labels,
     check_logits,
     check_probabilities,
@@ -50,6 +51,7 @@ from decal._base.row_checks import (
     require_unmasked_labels,
     to_numpy,
 )
+from decal.grids import Grid, GridPlace, flattened, is_dense
 
 __all__ = ["Rows", "Schema", "logits_from_probabilities"]
 
@@ -91,6 +93,7 @@ class Schema:
     zeros_seen: bool = False  # whether answers 0 came before, so that -1 is known to mean unknown
     top_logits: bool = False  # whether a `decal.TopLogits` or `MemberUnion` may stand for logits
     masses: bool = False  # whether a `decal.llm.LabelMasses` may
+    axes: bool = False  # whether logits may have more axes than rows and classes
 
     def takes_plain(self, values: Any) -> bool:
         """Whether values are new inputs without any names."""
@@ -116,6 +119,9 @@ class Rows:
         one counts for.
     classes, ids : tuple of str, mapping of str to (n,) arrays
         The names of the columns, and what names the inputs.
+    units, grid : (n,) array, Grid
+        The image, or whatever else, that each is part of; and the arrays that they came in, if
+        these were no matrix.
     """
 
     logits: Any
@@ -124,6 +130,8 @@ class Rows:
     classes: tuple[str, ...] | None = None
     ids: Index | None = None
     truth: Array | None = None
+    units: Any = None
+    grid: Grid | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -144,7 +152,33 @@ class Rows:
             None if self.ids is None else type(self.ids)({k: v[rows] for k, v in self.ids.items()})
         )
         parts = part(self.labels), part(self.weights), self.classes, ids, part(self.truth)
-        return Rows(self.logits[rows], *parts)
+        return Rows(self.logits[rows], *parts, part(self.units))
+
+    @property
+    def place(self) -> Place:
+        """Where they stand, for messages."""
+        return IN_ARRAY if self.grid is None else GridPlace(grid=self.grid)
+
+    @property
+    def inputs(self) -> int:
+        """How many inputs were read for them, with those whose labels are ignored."""
+        return len(self) if self.grid is None else self.grid.ends[-1]
+
+    def flat(self, values: Any, name: str = "groups") -> Any:
+        """(n,) values of the rows, given in the shape that the inputs came in; or None."""
+        return values if values is None or self.grid is None else self.grid.flat(values, name)
+
+    def warn_of_units(self) -> None:
+        """Warn of rows that come in units, of which a promise about single rows is asked."""
+        if self.units is not None and len(np.unique(self.units)) > 1:
+            InputWarning.warn(
+                (
+                    "inputs that come in images, or in other units, are not exchangeable with "
+                    "those of a new one: a promise about inputs may fail. Ask for one about units, "
+                    "with ",
+                    Setting("unit", "image"),
+                )
+            )
 
     def counted(self) -> Rows:
         """The rows of positive weight."""
@@ -167,7 +201,7 @@ class Rows:
             key: np.concatenate([part.ids[key] for part in parts if part.ids]) for key in first.ids
         }
         z, y, w = joined("logits"), joined("labels"), joined("weights")
-        return cls(z, y, w, first.classes, ids, joined("truth"))
+        return cls(z, y, w, first.classes, ids, joined("truth"), joined("units"))
 
     @classmethod
     def read(
@@ -181,25 +215,37 @@ class Rows:
         schema: Schema = Schema(),
         empty: bool = False,
         whole: bool = True,
+        dim: int | None = None,
+        ignore_index: int | None = None,
     ) -> Self:
         """Rows from arrays, tensors or a data frame, after every check.
 
         Arguments are as for `Model.fit` and `Model.predict`, of which the `schema` says what is let
         in. What stands for logits, such as `decal.TopLogits`, is taken as it is, and so are Rows.
         `empty` tells whether no rows are fine. If labels are those of the `whole` data, columns
-        that none of them names get a warning.
+        that none of them names get a warning. Logits with more axes are put in rows, see `dim` of
+        `Model.fit`.
         """
         if isinstance(logits, cls):
             return logits
+        grid, place = None, IN_ARRAY
+        if dim is not None or ignore_index is not None or (schema.axes and is_dense(logits)):
+            _require_array(logits, schema, dim=dim, ignore_index=ignore_index)
+            given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
+            flat = flattened(logits, labels, sample_weight, **given, width=schema.width)
+            logits, labels, sample_weight, grid = flat
+            place = GridPlace(grid=grid)
+        shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
         if labels is sample_weight is classes is ids is None and schema.takes_plain(logits):
-            return cls(read_logits(logits, schema, empty=empty), classes=schema.classes)
+            z = read_logits(logits, schema, place=place, empty=empty)
+            return cls(z, classes=schema.classes, **shaped)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         framed, matrix = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
-            z: Any = read_label_logits(logits, schema, names)
+            z = read_label_logits(logits, schema, names)
         else:
             if framed and labelled:
                 frame = _labelled_frame(logits, labels, sample_weight, names, whole=whole)
@@ -208,16 +254,45 @@ class Rows:
                 matrix, _ = class_columns(logits, names, others=id_columns(logits, ids))
             if labelled:
                 require_matrix(matrix, labels)
-            z = matrix if schema.takes(matrix) else read_logits(matrix, schema, empty=empty)
+            z = (
+                matrix
+                if schema.takes(matrix)
+                else read_logits(matrix, schema, place=place, empty=empty)
+            )
         known = check_class_names(names, z.shape[1])
         if labelled and schema.answers:
             labels = check_answers(labels, z.shape, known, schema, whole=whole)
         elif labelled:
             n, K = z.shape
-            labels = check_labels(labels, rows=n, classes=K, names=known, in_table=framed)
+            labels = check_labels(
+                labels, rows=n, classes=K, names=known, in_table=framed, place=place
+            )
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
-        return cls(z, labels, w, known, index)
+        return cls(z, labels, w, known, index, **shaped)
+
+
+def _require_array(logits: Any, schema: Schema, **given: int | None) -> None:
+    """InputError about what has no axes, or goes to a model that takes matrices alone."""
+    name = next((name for name, value in given.items() if value is not None), "logits")
+    if not schema.axes:
+        raise InputError(name, "go with a Decalibrator", "a model that takes matrices alone")
+    if is_frame(logits) or schema.takes(logits):
+        fact = f"a {type(logits).__name__}"
+        raise InputError(name, "go with arrays", fact, "Leave rows out of it first.")
+
+
+def in_units(rows: Rows, groups: Any, unit: str) -> Rows:
+    """Rows that know what they are part of: the groups, if given, or the first axis of logits."""
+    if not isinstance(unit, str) or not unit:
+        raise InputError("unit", "name what inputs come in, such as 'image'", f"{unit!r}")
+    if groups is not None:
+        return replace(rows, units=check_groups(groups, len(rows)))
+    if rows.units is None:
+        fact = "a matrix of logits, and no groups"
+        remedy = "Pass groups=, what each row is part of, or logits with an axis of units."
+        raise InputError("unit", "go with inputs that come in units", fact, remedy)
+    return rows
 
 
 def _labelled_frame(

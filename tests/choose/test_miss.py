@@ -1,6 +1,8 @@
 """An alpha for every class: against the definition, and what it promises."""
 
 import warnings
+from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -190,3 +192,128 @@ def test_known_budgets_change_no_choice(miss, ties, rule, monkeypatch):
     for group, choice in slow.parts.items():
         there = fast.parts[group]
         assert (choice.alpha, choice.achieved) == (there.alpha, there.achieved)
+
+
+# Units: images, or whatever else holds several rows
+
+
+def plausibilities(model, z, y, rule="e_admissible"):
+    """(n,) by bisection, between which alphas a label leaves the decision set of its row."""
+    low, high = np.zeros(len(y)), np.ones(len(y))
+    for _ in range(50):
+        middle = (low + high) / 2
+        inside = [
+            model.predict(row[None], alpha=alpha).decide(rule)[0, label]
+            for row, label, alpha in zip(z, y, middle, strict=True)
+        ]
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return np.where(low > 1 - 1e-9, 1.0, low)
+
+
+def largest_by_definition(scores, units, miss, tolerate=None):
+    """The largest alpha with (sum of losses + 1) / (units + 1) <= miss, in exact arithmetic."""
+    named = sorted(set(units))
+
+    def loss(alpha):
+        total = Fraction(0)
+        for unit in named:
+            rows = [score for score, other in zip(scores, units, strict=True) if other == unit]
+            share = Fraction(sum(score < alpha for score in rows), len(rows))
+            total += share if tolerate is None else share > Fraction(str(tolerate))
+        return total
+
+    fine = [
+        alpha
+        for alpha in (*scores, 1.0)
+        if (loss(alpha) + 1) / (len(named) + 1) <= Fraction(str(miss))
+    ]
+    return max(fine, default=None)
+
+
+def in_images(seed, sizes):
+    """Rows of images whose logits are more or less to be trusted."""
+    rng = np.random.default_rng(seed)
+    units = np.repeat(np.arange(len(sizes)), sizes)
+    z = rng.normal(0, 2, (len(units), 3))
+    trust = np.exp(rng.normal(0, 1, len(sizes)))[units]
+    return z, (trust[:, None] * z + rng.gumbel(size=z.shape)).argmax(axis=1), units
+
+
+@pytest.fixture(scope="module")
+def of_images():
+    z, y, _ = in_images(0, [10] * 20)
+    return decal.decalibrate(z, y, alpha=0.9)
+
+
+@pytest.mark.parametrize("sizes", [[4] * 29, [1, 2, 3, 5, 7, 3, 2, 6, 4, 9, 1, 2], [3] * 10])
+@pytest.mark.parametrize("tolerate", [None, 0.3, 1 / 3, 0.0, 0.5])
+@pytest.mark.parametrize("miss", [0.1, 0.3, 0.5])
+def test_units_lose_on_average_as_much_as_the_definition_allows(of_images, sizes, tolerate, miss):
+    z, y, units = in_images(1, sizes)
+    scores = plausibilities(of_images, z, y)
+    tolerate = None if tolerate is None else round(tolerate, 4)
+    expected = largest_by_definition(scores, units, miss, tolerate)
+    found = decal.choose(of_images, z, y, miss=miss, unit="image", groups=units, tolerate=tolerate)
+    if expected is None:
+        assert (found.alpha, found.promise.notes[0][-20:]) == (0.0, "every class is kept"[-20:])
+    else:
+        assert found.alpha == pytest.approx(expected, rel=1e-5)
+        missed = [scores[units == unit] < found.alpha for unit in range(len(sizes))]
+        shares = [each.mean() for each in missed]
+        lost = shares if tolerate is None else [share > tolerate for share in shares]
+        assert found.achieved == pytest.approx(np.mean(lost))
+    assert (found.promise.rows, found.promise.unit) == (len(sizes), "image")
+
+
+def test_a_first_axis_a_list_and_groups_are_the_same_units(of_images):
+    z, y, units = in_images(2, [6] * 30)
+    asked = {"miss": 0.2, "unit": "image"}
+    flat = decal.choose(of_images, z, y, **asked, groups=units)
+    axes = decal.choose(of_images, z.reshape(30, 2, 3, 3), y.reshape(30, 2, 3), **asked, dim=-1)
+    some = [z[units == k].reshape(2, 3, 3) for k in range(30)]
+    listed = decal.choose(
+        of_images, some, [y[units == k].reshape(2, 3) for k in range(30)], **asked, dim=-1
+    )
+    names = decal.choose(of_images, z, y, **asked, groups=np.array([f"patient {k}" for k in units]))
+    assert flat.alpha == axes.alpha == listed.alpha == names.alpha
+    # Groups of images are larger units: patients with three images each.
+    patients = np.arange(30) // 3
+    dense = {"logits": z.reshape(30, 6, 3), "labels": y.reshape(30, 6), "dim": -1}
+    large = decal.choose(of_images, **dense, miss=0.2, unit="patient", groups=patients)
+    rows = decal.choose(of_images, z, y, miss=0.2, unit="patient", groups=patients[units])
+    assert (large.alpha, large.promise.rows) == (rows.alpha, 10)
+    assert repr(large).splitlines()[0].endswith("on 10 patients, wanted at most 0.2")
+
+
+def test_ignored_labels_do_not_count_in_their_unit(of_images):
+    z, y, units = in_images(2, [6] * 30)
+    masked = np.where(np.arange(len(y)) % 4 == 0, -1, y)
+    masked[:6] = -1  # nothing is known of the first image
+    dense = {"logits": z.reshape(30, 6, 3), "labels": masked.reshape(30, 6)}
+    found = decal.choose(of_images, **dense, dim=-1, ignore_index=-1, miss=0.2, unit="image")
+    known = masked >= 0
+    rows = decal.choose(of_images, z[known], y[known], miss=0.2, unit="image", groups=units[known])
+    assert (found.alpha, found.promise.rows) == (rows.alpha, 29)
+
+
+def test_what_does_not_go_with_units_is_refused(of_images):
+    z, y, units = in_images(2, [6] * 30)
+    for choose in (decal.decalibrate, partial(decal.choose, of_images)):
+        for given, message in [
+            ({"miss": 0.1, "per": "class"}, "per must be left out with unit"),
+            ({"hold": 0.8}, "unit must go with miss: got hold"),
+            ({"width": 0.2}, "unit must go with miss: got width"),
+            ({"miss": 0.1, "tolerate": 2}, "tolerate must lie between 0 and 1"),
+        ]:
+            with pytest.raises(ValueError, match=message):
+                choose(z.reshape(30, 6, 3), y.reshape(30, 6), unit="image", dim=-1, **given)
+        with pytest.raises(ValueError, match="tolerate must go with unit: got no unit"):
+            choose(z, y, miss=0.1, tolerate=0.2)
+        with pytest.raises(
+            ValueError, match="unit must go with inputs that come in units.*groups="
+        ):
+            choose(z, y, miss=0.1, unit="image")
+        with pytest.raises(ValueError, match="unit must name what inputs come in"):
+            choose(z, y, miss=0.1, unit=3, groups=units)
+        with pytest.raises(ValueError, match=r"groups must .*, 180 in all"):
+            choose(z, y, miss=0.1, unit="image", groups=units[:9])

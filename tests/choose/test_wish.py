@@ -1,5 +1,10 @@
 """A wish in, a model with a promise out: what is split, what is chosen, and what is refused."""
 
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -276,3 +281,89 @@ def test_two_classes_masks_and_weights():
     d = decal.decalibrate(z, y, miss=0.1, sample_weight=weights)
     assert d.promise.rows == 209
     assert "Weights counted where sets were fitted" in repr(d)
+
+
+# Units
+
+
+def images(n, seed=0, side=6):
+    """(n, 4, side, side) logits that are more or less to be trusted, image by image."""
+    rng = np.random.default_rng(seed)
+    z = 2 * rng.normal(size=(n, 4, side, side))
+    trust = np.exp(rng.normal(size=(n, 1, 1, 1)))
+    return z, (trust * z + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+
+@pytest.mark.parametrize("tolerate", [None, 0.2])
+def test_images_that_fit_and_choose_are_not_those_that_promise(tolerate):
+    z, y = images(120, side=3)
+    d = decal.decalibrate(z, y, miss=0.2, unit="image", tolerate=tolerate)
+    wish = Wish.of(miss=0.2, unit="image", tolerate=tolerate)
+    rows = d.read(z, y, dim=1)
+    chosen_on, promised_by = wish._split(rows, None)
+    assert sorted([*chosen_on, *promised_by]) == list(range(120 * 9))
+    assert not set(rows.units[chosen_on]) & set(rows.units[promised_by])
+    assert d.examples == len(chosen_on) == 36 * 9
+    assert d.promise.rows == 84
+    rest = np.unique(rows.units[promised_by])
+    kept = d.predict(z[rest], dim=1).possible
+    shares = (~np.take_along_axis(kept, y[rest][:, None], axis=1)).mean(axis=(1, 2, 3))
+    lost = shares if tolerate is None else shares > tolerate
+    assert (lost.sum() + 1) / 85 <= 0.2
+
+
+def test_few_images_are_not_split_and_too_few_are_refused_with_how_many_are_needed():
+    few, labels = images(99, side=2)
+    assert decal.decalibrate(few, labels, miss=0.1, unit="image").promise.rows == 99
+    z, y = images(9)
+    d = decal.decalibrate(z, y, miss=0.1, unit="image")
+    assert (d.promise.rows, d.examples) == (9, 9 * 36)
+    assert [direction.name for direction in d.directions] == ["local"]
+    match = r"miss must be at least 0\.1112 with 8 images: got 0\.1\. It needs 9 images\."
+    with pytest.raises(ValueError, match=match):
+        decal.decalibrate(z[:8], y[:8], miss=0.1, unit="image")
+
+
+def test_weights_of_zero_leave_their_images_out():
+    z, y = images(40)
+    w = np.ones(40)
+    w[:10] = 0
+    d = decal.decalibrate(z, y, miss=0.2, unit="image", sample_weight=w)
+    same = decal.decalibrate(z[10:], y[10:], miss=0.2, unit="image")
+    assert (d.alpha, d.promise.rows) == (same.alpha, same.promise.rows)
+
+
+def test_a_promise_about_pixels_is_warned_of_and_that_of_rows_is_not():
+    z, y = images(60)
+    match = r"a promise about inputs may fail\. Ask for one about units, with unit='image'"
+    for wish in ({"miss": 0.1}, {"hold": 0.6}):
+        with pytest.warns(decal.InputWarning, match=match):
+            dense = decal.decalibrate(z, y, **wish)
+        rows = decal.decalibrate(np.moveaxis(z, 1, -1).reshape(-1, 4), y.ravel(), **wish)
+        assert dense.alpha == rows.alpha
+    decal.decalibrate(z, y, width=0.2)  # which promises nothing of new inputs
+    decal.decalibrate(z[:, :, 0, 0], y[:, 0, 0], miss=0.1, dim=1)
+
+
+def test_new_images_lose_on_average_no_more_than_was_promised():
+    rates = []
+    for seed in range(40):
+        z, y = images(80, seed, side=3)
+        d = decal.decalibrate(z[:40], y[:40], miss=0.2, unit="image", directions="local")
+        kept = d.predict(z[40:], dim=1).possible
+        rates.append((~np.take_along_axis(kept, y[40:, None], axis=1)).mean())
+    assert np.mean(rates) <= 0.2 + 3 * np.std(rates) / np.sqrt(len(rates))
+
+
+def test_the_simulation_of_units_runs():
+    path = Path(__file__).parents[2] / "benchmarks" / "wishes.py"
+    spec = importlib.util.spec_from_file_location("wishes", path)
+    simulation = importlib.util.module_from_spec(spec)
+    sys.modules["wishes"] = simulation  # where its dataclasses look for their names
+    spec.loader.exec_module(simulation)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", decal.InputWarning)
+        lines = list(simulation.units(2, (12,), 5))
+    del sys.modules["wishes"]
+    assert [line["promised of"].split(" ")[0] for line in lines] == ["pixels", "images,", "images"]
+    assert all(0 <= float(line["mean miss rate"].split()[0]) <= 1 for line in lines)

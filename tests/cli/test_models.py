@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import decal
 from decal.io.row_files import LogitSource
 from decal.io.writers import write_columns
-from helpers.commands import refused, succeed
+from helpers.commands import refused, run, succeed
 from helpers.logit_files import NAMES
 
 pytestmark = pytest.mark.usefixtures("logit_files")
@@ -579,3 +579,182 @@ def test_predictions_that_say_little_are_told_once():
     other = succeed("predict", "m.npz", "other.npz", "-o", "b.npz", "--alpha", "0.05").stderr
     assert other.count("fit on held-out data") == 1
     assert other.count("alpha is no rate of errors") == 1
+
+
+# Arrays of more axes, and smaller outputs
+
+
+@pytest.fixture
+def pixels():
+    """pixels.npy (20, 3, 4, 5), masks.npy with 255 where unknown, the arrays, and what is known."""
+    rng = np.random.default_rng(1)
+    z = 2 * rng.standard_normal((20, 3, 4, 5)).astype(np.float32)
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    known = rng.random(y.shape) < 0.8
+    known[7] = False
+    masks = np.where(known, y, 255).astype(np.uint8)
+    np.save("pixels.npy", z)
+    np.save("masks.npy", masks)
+    return z, masks
+
+
+FIT = ("fit", "pixels.npy", "--labels", "masks.npy", "--dim", 1, "--ignore-index", 255)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize("kind", ["npy", "npz", "fortran"])
+def test_arrays_of_more_axes_are_fitted_as_in_python(pixels, axis, kind, monkeypatch):
+    monkeypatch.setattr("decal.io.row_files.CHUNK_ELEMENTS", 40)
+    z, y = pixels
+    z = np.moveaxis(z, 1, axis)
+    labels = ["--labels", "masks.npy"]
+    if kind == "npz":
+        np.savez("dense.npz", logits=z, labels=y, classes=["a", "b", "c"])
+        labels = []
+    else:
+        np.save("dense.npy", np.asfortranarray(z) if kind == "fortran" else z)
+    path = f"dense.{'npz' if kind == 'npz' else 'npy'}"
+    asked = (*labels, "--dim", axis - 4 if kind == "fortran" else axis, "--ignore-index", 255)
+    succeed("fit", path, *asked, "--alpha", 0.8, "-o", "m.npz")
+    names = {"classes": ["a", "b", "c"]} if kind == "npz" else {}
+    expected = decal.Decalibrator(0.8).fit(z, y, dim=axis, ignore_index=255, **names)
+    model = decal.load("m.npz")
+    assert repr(model) == repr(expected)
+    np.testing.assert_allclose(model.shifts().upper, expected.shifts().upper, rtol=0, atol=1e-12)
+    succeed("predict", "m.npz", path, "--dim", axis, "-o", "out.npz")
+    out, last = read_npz("out.npz"), np.moveaxis(z, axis, -1)
+    assert out["lower"].shape == (20, 4, 5, 3)
+    np.testing.assert_array_equal(out["lower"], model.predict(last, dim=-1).lower)
+    assert ("classes" in out) == (kind == "npz")
+    told = succeed("evaluate", "m.npz", path, *asked, "--alpha", 0.8).stdout
+    sets, flat = model.predict(last[y < 255]), y[y < 255]
+    assert f"{1 - sets.decide('e_admissible')[np.arange(len(flat)), flat].mean():.3f}" in told
+
+
+@pytest.mark.filterwarnings("default::decal.InputWarning")
+def test_a_wish_of_images_is_granted_and_one_of_pixels_warned_of(pixels):
+    z, y = pixels
+    dense = {"dim": 1, "ignore_index": 255}
+    options = ("--miss", 0.2, "--unit", "image", "-o", "m.npz", "--force")
+    for more, wish in (((), {}), (("--tolerate", 0.3), {"tolerate": 0.3})):
+        told = succeed(*FIT, *options, *more).stdout
+        expected = decal.decalibrate(z, y, miss=0.2, unit="image", **wish, **dense)
+        assert decal.load("m.npz").promise == expected.promise
+        assert "guaranteed, by 1" in told
+    told = succeed(*FIT, "--miss", 0.2, "-o", "pixels.npz").stderr
+    assert "are not exchangeable with those of a new one" in told
+    assert "Ask for one about units, with --unit image" in told
+    np.savez("patients.npz", logits=z, labels=y, patient=np.arange(y.size) // 40)
+    by = ("--groups", "patient", "--unit", "patient", "-o", "p.npz")
+    succeed("fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by)
+    assert decal.load("p.npz").promise.unit == "patient"
+    assert "unit must go with --miss or --hold" in refused(
+        *FIT, "--alpha", 0.5, "--unit", "image", "-o", "x.npz"
+    )
+
+
+def test_files_of_more_axes_that_do_not_fit_are_refused(pixels):
+    z, y = pixels
+    out = ("--alpha", 0.8, "-o", "m.npz")
+    assert "say with --dim which holds the classes" in refused(
+        "fit", "pixels.npy", "--labels", "masks.npy", *out
+    )
+    np.save("turned.npy", y.swapaxes(1, 2))
+    assert "shape of the logits without their classes, (20, 4, 5): got shape (20, 5, 4)" in refused(
+        "fit", "pixels.npy", "--labels", "turned.npy", "--dim", 1, *out
+    )
+    assert "dim must be an axis of pixels.npy: got 4" in refused(
+        "fit", "pixels.npy", "--labels", "masks.npy", "--dim", 4, *out
+    )
+    assert "dim must go with .npy and .npz files" in refused("fit", "logits.csv", "--dim", 1, *out)
+    np.save("nothing.npy", np.full_like(y, 255))
+    for wish in (("--alpha", 0.8), ("--miss", 0.1)):
+        said = refused("fit", "pixels.npy", "--labels", "nothing.npy", *FIT[4:], *wish, *out[2:])
+        assert "labels must not all be ignored: got only 255" in said
+    z[3, 1, 2, 4] = np.nan
+    np.save("pixels.npy", z)
+    y[3, 2, 4] = 0
+    np.save("masks.npy", y)
+    row = np.ravel_multi_index((3, 2, 4), (20, 4, 5))
+    assert f"got nan in pixels.npy, row {row}, column 1" in refused(*FIT, *out)
+
+
+def test_an_interrupted_fit_goes_on_after_ignored_rows(pixels, monkeypatch):
+    monkeypatch.setattr("decal.io.checkpoints.CHUNK_ELEMENTS", 60)
+    _, y = pixels
+    chunks, seen = LogitSource.chunks, []
+
+    def stopping(self, *arguments):
+        for chunk in chunks(self, *arguments):
+            seen.append(len(chunk))
+            yield chunk
+            if len(seen) == 6:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogitSource, "chunks", stopping)
+    asked = (*FIT, "--alpha", 0.8, "-o", "m.npz", "--checkpoint-every", 0)
+    assert run(*asked).exit_code != 0
+    monkeypatch.setattr(LogitSource, "chunks", chunks)
+    assert "Continuing after 120 rows" in succeed(*asked).stderr
+    assert decal.load("m.npz").examples == (y < 255).sum()
+
+
+def test_less_is_written_on_demand(model):
+    d, z = decal.load(model), np.load("logits.npy")
+    sets = d.predict(z)
+    succeed("predict", model, "logits.npy", "-o", "half.npz", "--dtype", "float32")
+    half = read_npz("half.npz")
+    assert {half[name].dtype for name in ("lower", "upper", "point")} == {np.dtype("float32")}
+    assert (half["lower"] <= sets.lower).all()
+    assert (half["upper"] >= sets.upper).all()
+    np.testing.assert_allclose(half["lower"], sets.lower, rtol=2e-7)
+    np.testing.assert_allclose(half["upper"], sets.upper, rtol=2e-7)
+    succeed("predict", model, "logits.npy", "-o", "top.npz", "--top", 2)
+    top = read_npz("top.npz")
+    order = np.argsort(-sets.point, axis=1, kind="stable")[:, :2]
+    np.testing.assert_array_equal(top["top"], order)
+    np.testing.assert_array_equal(top["upper"], np.take_along_axis(sets.upper, order, 1))
+    possible = sets.decide(sets.rule)
+    for path in ("kept.npz", "kept.npy"):
+        succeed("predict", model, "logits.npy", "-o", path, "--kept")
+    np.testing.assert_array_equal(read_npz("kept.npz")["kept"], possible)
+    np.testing.assert_array_equal(np.load("kept.npy"), possible)
+    for path, read in (("kept.csv", pc.read_csv), ("kept.parquet", pq.read_table)):
+        succeed("predict", model, "logits.npy", "-o", path, "--kept")
+        table = read(path).to_pydict()
+        rows, classes = np.nonzero(possible)
+        assert table == {"row": rows.tolist(), "class": [NAMES[k] for k in classes]}
+    succeed("predict", model, "logits.npy", "-o", "top.parquet", "--top", 2, "--dtype", "float32")
+    table = pq.read_table("top.parquet").to_pydict()
+    assert table["class"] == [NAMES[k] for k in order.ravel()]
+    assert table["row"] == np.repeat(np.arange(200), 2).tolist()
+    assert str(pq.read_schema("top.parquet").field("lower").type) == "float"
+
+
+def test_a_promise_says_what_is_kept():
+    succeed("fit", "logits.csv", "--miss", 0.2, "--per", "class", "-o", "promise.npz")
+    succeed("predict", "promise.npz", "logits.npy", "--kept", "-o", "kept.npy")
+    sets = decal.load("promise.npz").predict(np.load("logits.npy"))
+    np.testing.assert_array_equal(np.load("kept.npy"), sets.kept)
+
+
+def test_folders_hold_what_is_asked_for_and_are_not_mistaken_for_others(model):
+    Path("in").mkdir()
+    for part in ("a", "b"):
+        np.save(f"in/{part}.npy", np.load("logits.npy"))
+    succeed("predict", model, "in", "-o", "out", "--kept")
+    kept = pq.read_table("out/a.parquet").to_pydict()
+    sets = decal.load(model).predict(np.load("logits.npy"))
+    np.testing.assert_array_equal(kept["kept"], sets.decide(sets.rule))
+    assert "be of the same model, level and input" in refused("predict", model, "in", "-o", "out")
+    succeed("predict", model, "in", "-o", "out", "--top", 2, "--dtype", "float32", "--force")
+    top = pq.read_table("out/b.parquet")
+    assert top.column_names == ["row", "top", "lower", "upper", "point"]
+    assert len(top["lower"][0]) == 2
+
+
+def test_outputs_that_cannot_be_are_refused(model):
+    asked = ("predict", model, "logits.npy")
+    assert "be .npz, .csv or .parquet with --top" in refused(*asked, "-o", "x.npy", "--top", 2)
+    assert "dtype must be one of" in refused(*asked, "-o", "x.npz", "--dtype", "int8")
+    assert "kept must go without" in refused(*asked, "-o", "x.npz", "--kept", "--top", 2)

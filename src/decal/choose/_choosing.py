@@ -9,19 +9,27 @@ import numpy as np
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
 from decal.choose._hold import for_hold, shares
-from decal.choose._miss import NOTHING_EXCLUDED, for_miss, for_miss_per_class, for_miss_per_label
+from decal.choose._miss import (
+    NOTHING_EXCLUDED,
+    for_miss,
+    for_miss_of_units,
+    for_miss_per_class,
+    for_miss_per_label,
+)
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._plausibility import Predictor, alpha_at, complement, distributions_inside
 from decal.choose._promises import Choice, one_wish
 from decal.evaluate import metrics
 from decal.model import Model, answers_labels, predict_rows, read_inputs, require_classes
 from decal.promise import Promise
-from decal.rows import Rows
+from decal.rows import Rows, in_units
 
 WIDTH_TOLERANCE = 1e-6  # how far the mean width found may be from the one wanted
 
 WISHES_OF = {
     "per": ("miss",),
+    "unit": ("miss",),
+    "tolerate": ("miss",),
     "groups": ("miss", "hold"),
     "distributions": ("coverage",),
     "annotations": ("coverage",),
@@ -43,6 +51,10 @@ def choose(
     coverage: float | None = None,
     per: str | None = None,
     groups: Any = None,
+    unit: str | None = None,
+    tolerate: float | None = None,
+    dim: int | None = None,
+    ignore_index: int | None = None,
     rule: str = "e_admissible",
     distributions: Any = None,
     annotations: Any = None,
@@ -86,7 +98,15 @@ def choose(
         in every set.
     groups : (n,) integers or text, optional
         Any function of the *input*, such as the predicted class: each group has an alpha of its
-        own, for `miss` or `hold`.
+        own, for `miss` or `hold`. With `unit`, what each row is part of.
+    unit : str, optional
+        What rows come in, by its name, such as "image": for `miss`, and the share of a new unit's
+        labels that is missed, on average over units. Units are the first axis of logits, or
+        `groups`. Rows of one unit are alike, so that a promise about rows would not hold.
+    tolerate : float, optional
+        With `unit`: `miss` is about units of which more than this share of labels is missed.
+    dim, ignore_index : int, optional
+        As for `Decalibrator.fit`.
     rule : str
         Which classes are kept, for `miss`: "e_admissible" those that can be the most probable,
         "interval_dominance" or "maximality", which keep more, those not dominated; "majority",
@@ -150,6 +170,8 @@ def choose(
     given = {
         "per": per,
         "groups": groups,
+        "unit": unit,
+        "tolerate": tolerate,
         "distributions": distributions,
         "annotations": annotations,
         "guaranteed": guaranteed or None,
@@ -166,39 +188,54 @@ def choose(
     if isinstance(model, Model) and not hasattr(model, "alpha"):
         fact = f"a {type(model).__name__}, whose only level is its confidence"
         raise InputError("model", f"have an alpha, to grant {wish}", fact)
-    if wish == "width":
-        return _for_width(model, logits, target)
     if answers_labels(model) and wish == "miss":
-        for name in ("per", "groups"):
-            if given[name] is not None:
+        beside = {"per": per, "groups": groups, "unit": unit, "dim": dim}
+        for name, value in (beside | {"ignore_index": ignore_index}).items():
+            if value is not None:
                 raise InputError(name, "be left out, as every label has a promise", f"{name}=")
         return for_miss_per_label(model, logits, labels, target)
-    require_classes(model)
+    if wish != "width":
+        require_classes(model)
+    axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
+    known = {"distributions": distributions, "annotations": annotations}
+    counted = labels if wish in ("miss", "hold") or ignore_index is not None else None
+    rows = read_inputs(model, logits, counted, groups=groups, **known, **axes)
+    if rows is not logits:
+        groups = rows.flat(groups)
+    if wish == "width":
+        return _for_width(model, rows, target)
     if wish == "coverage":
-        known = {"distributions": distributions, "annotations": annotations}
-        return _for_coverage(model, logits, target, known, atol=atol, guaranteed=guaranteed)
+        return _for_coverage(model, rows, target, known, atol=atol, guaranteed=guaranteed)
+    if unit is None:
+        rows.warn_of_units()
     if wish == "hold":
         return for_hold(
             model,
-            logits,
-            labels,
+            rows,
             target,
             confidence=confidence,
             threshold=threshold,
             groups=groups,
             seed=seed,
         )
+    if unit is None and tolerate is not None:
+        raise InputError("tolerate", "go with unit", "no unit")
+    if unit is not None:
+        if per is not None:
+            raise InputError("per", "be left out with unit", f"{per!r}")
+        share = None if tolerate is None else check_alpha(tolerate, "tolerate")
+        return for_miss_of_units(model, in_units(rows, groups, unit), target, rule, unit, share)
     if per is None:
-        return for_miss(model, logits, labels, target, rule, groups)
+        return for_miss(model, rows, target, rule, groups)
     check_choice(per, "per", ("class",))
     if groups is not None:
         raise InputError("groups", "be left out with per='class'", "both")
-    return for_miss_per_class(model, logits, labels, target, rule)
+    return for_miss_per_class(model, rows, target, rule)
 
 
-def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
-    """The alpha at which the mean width on these logits is the one wanted, by bisection."""
-    data, wanted = read_inputs(model, logits), complement(width)
+def _for_width(model: Predictor, data: Rows, width: float) -> Choice:
+    """The alpha at which the mean width of these rows is the one wanted, by bisection."""
+    wanted = complement(width)
 
     def efficiency(alpha: float) -> float:
         return metrics.efficiency(predict_rows(model, data, alpha))
@@ -240,7 +277,7 @@ def _for_width(model: Predictor, logits: Any, width: float) -> Choice:
 
 def _for_coverage(
     model: Predictor,
-    logits: Any,
+    data: Rows,
     coverage: float,
     known: dict[str, Any],
     *,
@@ -251,7 +288,6 @@ def _for_coverage(
 
     Guaranteed, they are enough if a new row is counted as one that is not covered.
     """
-    data = read_inputs(model, logits, **known)
     require_one(**known)
     distributions = known["distributions"]
     if distributions is None:
@@ -260,7 +296,7 @@ def _for_coverage(
     n = len(data)
     rows = np.arange(n)
 
-    def choice(alpha: float, missed: int, *notes: str) -> Choice:
+    def choice(alpha: float, missed: float, *notes: str) -> Choice:
         promise = Promise("coverage", coverage, n, notes=notes, guaranteed=guaranteed)
         return Choice(alpha, (n - missed) / n, promise, model)
 

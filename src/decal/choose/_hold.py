@@ -32,7 +32,6 @@ from decal.choose._surprises import (
 )
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
-from decal.model import read_inputs
 from decal.promise import Promise
 from decal.rows import Rows, require_possible
 
@@ -43,8 +42,7 @@ ROUNDING = 1e-12  # by how much a budget is rounded up, so that alpha stands for
 
 def for_hold(
     model: Any,
-    logits: Any,
-    labels: Any,
+    data: Rows,
     hold: float,
     *,
     confidence: Any,
@@ -55,8 +53,7 @@ def for_hold(
     """A large alpha whose local sets hold the true distributions of this share of new inputs."""
     require_decalibrator(model)
     local = _local_of(model)
-    data = read_inputs(model, logits, labels, groups=groups)
-    require_possible(data, model.schema(model.fitted))
+    require_possible(data, model.schema(model.fitted), data.place)
     if confidence is not None:
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence

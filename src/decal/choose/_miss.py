@@ -14,10 +14,10 @@ import numpy as np
 
 from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
-from decal.choose._order import allowed, largest_alpha, largest_alphas
+from decal.choose._order import UnitLosses, allowed, largest_alpha, largest_alphas
 from decal.choose._plausibility import Indices, Inside, Mask, Predictor, labels_inside
 from decal.choose._promises import Choice, class_name, joined, row_groups
-from decal.model import predict_rows, read_inputs
+from decal.model import predict_rows
 from decal.promise import Promise
 from decal.rows import Rows
 
@@ -28,13 +28,11 @@ PER_CLASS = "per='class' guarantees every class"  # advice if one is missed too 
 NOTHING_EXCLUDED = "no positive alpha will do, nothing is excluded"
 
 
-def for_miss(
-    model: Predictor, logits: Any, labels: Any, miss: float, rule: str, groups: Any
-) -> Choice:
+def for_miss(model: Predictor, data: Rows, miss: float, rule: str, groups: Any) -> Choice:
     """The largest alpha at which (misses + 1) / (n + 1) <= miss, on all rows or in each group."""
-    data = read_inputs(model, logits, labels, groups=groups)
     inside = labels_inside(model, data, rule)
     choices = {}
+    missed: float
     for group, rows in row_groups(groups, len(data)).items():
         n = len(rows)
         found = largest_alpha(inside, rows, allowed(miss, n) - 1)
@@ -50,11 +48,32 @@ def for_miss(
     return joined(choices)
 
 
-def for_miss_per_class(
-    model: Predictor, logits: Any, labels: Any, miss: float, rule: str
+def for_miss_of_units(
+    model: Predictor, data: Rows, miss: float, rule: str, unit: str, tolerate: float | None
 ) -> Choice:
+    """The largest alpha at which (the units' losses + 1) / (units + 1) <= miss.
+
+    Of exchangeable units, this is conformal risk control (Angelopoulos, Bates, Fisch, Lei and
+    Schuster, 2024): a loss from 0 to 1 that never grows as sets do, on average over units. It is
+    the share of a unit's labels that are missed, or whether that exceeds what one tolerates.
+    """
+    losses = UnitLosses(data.units, tolerate)
+    rows, n = np.arange(len(data)), losses.units
+    inside = labels_inside(model, data, rule)
+    found = largest_alpha(inside, rows, miss, lambda missed: (losses(missed) + 1) / (n + 1))
+    if found is None:
+        _require_every_class(model, data, rows, rule)
+        alpha, note = 0.0, f"{n} are too few for {miss:g}, every class is kept"
+    else:
+        alpha, note = found[0], NOTHING_EXCLUDED if found[0] == 0 else ""
+    lost = 0.0 if found is None else losses(rows[~inside(rows, alpha)])
+    notes = (note,) if note else ()
+    promise = Promise("miss", miss, n, rule, notes=notes, unit=unit, tolerate=tolerate)
+    return Choice(alpha, lost / n, promise, model)
+
+
+def for_miss_per_class(model: Predictor, data: Rows, miss: float, rule: str) -> Choice:
     """For every class, the largest alpha at which (its misses + 1) / (its rows + 1) <= miss."""
-    data = read_inputs(model, logits, labels)
     inside = labels_inside(model, data, rule)
     choices = [
         _for_class(model, np.flatnonzero(data.labels == k), inside, miss, rule)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -37,30 +38,59 @@ def needed(share: float, rows: int) -> int:
     return k
 
 
-def largest_alpha(inside: Inside, rows: Indices, outside: int) -> tuple[float, int] | None:
+def largest_alpha(
+    inside: Inside, rows: Indices, outside: float, loss: Callable[[Indices], float] = len
+) -> tuple[float, float] | None:
     """The largest alpha at which at most so many rows are outside, and how many are, or None.
 
-    Sets are nested, so only rows outside at the narrow level and inside at the wide one are asked.
+    Instead of their number, any `loss` of the rows outside that more of them never lower. Sets are
+    nested, so only rows outside at the narrow level and inside at the wide one are asked.
     """
     if outside < 0:
         return None
     undecided = rows[~inside(rows, 1.0)]
-    if len(undecided) <= outside:
-        return 1.0, len(undecided)
+    if loss(undecided) <= outside:
+        return 1.0, loss(undecided)
     now = inside(undecided, 0.0)
-    lost, undecided = int((~now).sum()), undecided[now]  # outside at the wide level
-    if lost > outside:
+    lost, undecided = undecided[~now], undecided[now]  # outside at the wide level
+    if loss(lost) > outside:
         return None
     narrow, wide = 0, SEARCH_LEVELS
     while wide - narrow > 1:
         middle = (narrow + wide) // 2
         now = inside(undecided, alpha_at(middle, SEARCH_LEVELS))
-        missed = lost + int((~now).sum())
-        if missed <= outside:
+        missed = np.concatenate([lost, undecided[~now]])
+        if loss(missed) <= outside:
             wide, lost, undecided = middle, missed, undecided[now]
         else:
             narrow, undecided = middle, undecided[~now]
-    return alpha_at(wide, SEARCH_LEVELS), lost
+    return alpha_at(wide, SEARCH_LEVELS), loss(lost)
+
+
+class UnitLosses:
+    """What missed rows cost the units, such as images, that they are part of.
+
+    Parameters
+    ----------
+    units : (n,) array
+        The unit of each row.
+    tolerate : float, optional
+        By default a unit loses the share of its rows that is missed; with this share, it loses 1 if
+        more of them are missed, else nothing.
+    """
+
+    def __init__(self, units: Any, tolerate: float | None) -> None:
+        names, self._unit, self._sizes = np.unique(units, return_inverse=True, return_counts=True)
+        self.units, self._tolerate = len(names), tolerate
+
+    def __call__(self, missed: Indices) -> float:
+        """The sum of all losses."""
+        lost = np.bincount(self._unit[missed], minlength=self.units)
+        if self._tolerate is not None:
+            return float((lost / self._sizes > self._tolerate).sum())
+        # Units of one size are added up before they are divided, which rounds once, not each time.
+        of_size = np.bincount(self._sizes, lost)
+        return float((of_size[1:] / np.arange(1, len(of_size))).sum())
 
 
 def largest_alphas(missed: Callable[[Array], Indices], outside: Indices) -> Array:

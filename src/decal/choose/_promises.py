@@ -15,9 +15,9 @@ from decal._base.markup import table
 from decal._base.numerics import Array
 from decal._base.row_checks import check_groups
 from decal.choose._plausibility import Indices, Predictor
-from decal.credal import CredalSet
+from decal.grids import CredalMaps
 from decal.model import Model, promised_sets, read_inputs
-from decal.promise import SIDES, Promise, rows_text
+from decal.promise import SIDES, Promise
 
 PARTS_SHOWN = 12
 
@@ -77,18 +77,21 @@ class Choice:
         """(n,) the alpha of every input, by (n,) groups that an alpha was chosen for."""
         return self.promise.alphas(groups, len(groups))
 
-    def predict(self, logits: Any, *, ids: Any = None, groups: Any = None) -> CredalSet:
+    def predict(
+        self, logits: Any, *, ids: Any = None, groups: Any = None, dim: int | None = None
+    ) -> Any:
         """The credal sets of (n, K) logits, as the model predicts them with ``alpha=choice``."""
         if isinstance(self.model, Model):
-            by = {} if groups is None else {"groups": groups}
-            found: CredalSet = self.model.predict(logits, alpha=self, ids=ids, **by)
-            return found
+            given = {"groups": groups, "dim": dim}
+            by = {name: value for name, value in given.items() if value is not None}
+            return self.model.predict(logits, alpha=self, ids=ids, **by)
         rows = read_inputs(self.model, logits, groups=groups)
-        sets: CredalSet = promised_sets(self.model, rows, self.alpha, self.promise, groups)
-        return sets
+        return promised_sets(self.model, rows, self.alpha, self.promise, groups)
 
-    def decide(self, logits: Any, *, groups: Any = None) -> NDArray[Any]:
+    def decide(self, logits: Any, *, groups: Any = None, dim: int | None = None) -> NDArray[Any]:
         """(n, K) the classes kept for (n, K) logits, by (n,) groups; for a choice of `miss`.
+
+        Of logits with more axes, an array in their shape; `dim` is the axis of the classes.
 
         Of labels that do not exclude each other, the answers: 1 yes, 0 no, -1 undecided.
 
@@ -98,7 +101,9 @@ class Choice:
         kind, rule = self.promise.kind, self.promise.rule
         if kind != "miss":
             raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
-        sets: Any = self.predict(logits, groups=groups)
+        sets: Any = self.predict(logits, groups=groups, dim=dim)
+        if isinstance(sets, CredalMaps):
+            return sets.possible
         if self.promise.per == "label":
             answers: NDArray[Any] = sets.decide()
             return answers
@@ -134,7 +139,7 @@ class Choice:
         alpha, achieved, _ = self._cells()
         return (
             f"Choice: alpha {alpha}, {self.promise.kind} {achieved} on "
-            f"{rows_text(self.promise.rows)}, {wished}"
+            f"{self.promise.counted}, {wished}"
         )
 
     def _cells(self) -> tuple[str, str, str]:

@@ -21,7 +21,7 @@ from decal._base.errors import DecalWarning, InputError
 from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
-from decal.choose._choosing import choose
+from decal.choose._choosing import WISHES_OF, choose
 from decal.choose._hold import threshold_for
 from decal.choose._order import allowed
 from decal.choose._plausibility import complement
@@ -29,11 +29,11 @@ from decal.choose._promises import Choice, one_wish
 from decal.decalibrator import Decalibrator
 from decal.directions import Local, parse_directions
 from decal.model import promised_sets
-from decal.rows import Rows
+from decal.rows import Rows, in_units
 
 CHOOSING_SHARE, CHOOSING_SHARE_PER_CLASS = 0.3, 0.15  # of the rows: those that fit and choose
 CHOOSING_ROWS, CHOOSING_ROWS_PER_CLASS = 2000, 20  # at most so many in all, or times the classes
-FEWEST_SPLIT = 100  # fewer rows are not split
+FEWEST_SPLIT = 100  # fewer rows, or units, are not split
 FEWEST_ERRORS = 5  # that a class or group should expect, or rows are not split
 COMPARED_ROWS, FEWEST_COMPARED = 2000, 60  # rows on which kinds of set are compared
 WORTH_IT = 0.98  # of the cost of the first kind: another has to be this much better
@@ -70,8 +70,12 @@ def decalibrate(
     hold: float | None = None,
     per: str | None = None,
     groups: Any = None,
+    unit: str | None = None,
+    tolerate: float | None = None,
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,
+    dim: int | None = None,
+    ignore_index: int | None = None,
     seed: int = 0,
     **settings: Any,
 ) -> Decalibrator:
@@ -84,7 +88,7 @@ def decalibrate(
 
     Parameters
     ----------
-    logits, labels, sample_weight, classes
+    logits, labels, sample_weight, classes, dim, ignore_index
         As for `Decalibrator.fit`: rows that did not train the classifier. Weights count where sets
         are fitted; a promise counts every row once.
     alpha : float
@@ -102,7 +106,12 @@ def decalibrate(
         warning names it.
     groups : (n,) integers or text, optional
         Any function of the input: `miss` or `hold` is granted in every group. Predictions then
-        need their groups, too.
+        need their groups, too. With `unit`, what each row is part of.
+    unit : str, optional
+        What rows come in, such as "image": `miss` is then about the labels of new images, on
+        average over images, see `choose`. Units are the first axis of logits, or `groups`.
+    tolerate : float, optional
+        With `unit`: `miss` is about images of which more than this share of labels is missed.
     seed : int
         Of the random split.
     settings
@@ -120,10 +129,11 @@ def decalibrate(
     cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
     automatic reference, which may be the model as it is; for `hold` always local sets. Of more
     than 100 classes those are possible that may have a majority, see `CredalSet.decide`. The other
-    rows choose alpha. Fewer than 100 rows, or classes or groups of too few, are not split: local
-    sets around the model as it is need no labels, and all rows choose alpha. `width` takes local
-    sets around the automatic reference, and all rows for both. The guarantee needs rows that are
-    exchangeable with new inputs. Proofs and measurements: docs/evidence_promises.md.
+    rows choose alpha. Fewer than 100 rows or units, or classes or groups of too few, are not split:
+    local sets around the model as it is need no labels, and all rows choose alpha. `width` takes
+    local sets around the automatic reference, and all rows for both. The guarantee needs rows that
+    are exchangeable with new inputs; with `unit`, units that are so with new ones. Proofs and
+    measurements: docs/evidence_promises.md.
 
     Examples
     --------
@@ -138,15 +148,17 @@ def decalibrate(
     """
     check_keywords(settings, "decal.decalibrate", decalibrate, Decalibrator)
     given = {"alpha": alpha, "miss": miss, "width": width, "hold": hold}
-    wish = Wish.of(**given, per=per, groups=groups, seed=seed, settings=settings)
+    of_units: dict[str, Any] = {"unit": unit, "tolerate": tolerate}
+    wish = Wish.of(**given, per=per, groups=groups, **of_units, seed=seed, settings=settings)
+    shown: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+    shown |= {"dim": dim, "ignore_index": ignore_index}
     if wish.name == "alpha":
-        model = Decalibrator(alpha, **settings)
-        return model.fit(logits, labels, sample_weight=sample_weight, classes=classes)
+        return Decalibrator(alpha, **settings).fit(logits, labels, **shown)
     read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
-    rows = Decalibrator(0.5, **read).read_labelled(
-        logits, labels, sample_weight=sample_weight, classes=classes
-    )
-    return wish.granted(rows, None if groups is None else check_groups(groups, len(rows)))
+    rows = Decalibrator(0.5, **read).read_labelled(logits, labels, **shown)
+    if groups is not None:
+        groups = check_groups(groups if rows is logits else rows.flat(groups), len(rows))
+    return wish.granted(rows, groups)
 
 
 @dataclass(frozen=True)
@@ -158,6 +170,8 @@ class Wish:
     per: str | None
     seed: int
     settings: dict[str, Any]
+    unit: str | None = None
+    tolerate: float | None = None
 
     @classmethod
     def of(
@@ -165,21 +179,28 @@ class Wish:
         *,
         per: str | None = None,
         groups: Any = None,
+        unit: str | None = None,
+        tolerate: float | None = None,
         seed: int = 0,
         settings: dict[str, Any] | None = None,
         **given: Any,
     ) -> Self:
         """The one wish, or alpha, that is given; InputError if it, or what goes with it, is bad."""
         wish, wanted = one_wish(**given)
-        for name, value, wishes in (("per", per, ("miss",)), ("groups", groups, ("miss", "hold"))):
-            if value is not None and wish not in wishes:
-                raise InputError(name, f"go with {' or '.join(wishes)}", wish)
+        for name, value in (("per", per), ("groups", groups), ("unit", unit)):
+            if value is not None and wish not in WISHES_OF[name]:
+                raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
         if per is not None:
             check_choice(per, "per", ("class",))
             if groups is not None:
                 raise InputError("groups", "be left out with per='class'", "both")
         target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
-        return cls(wish, target, per, seed, settings or {})
+        if unit is not None and per is not None:
+            raise InputError("per", "be left out with unit", f"{per!r}")
+        if tolerate is not None and unit is None:
+            raise InputError("tolerate", "go with unit", "no unit")
+        share = None if tolerate is None else check_alpha(tolerate, "tolerate")
+        return cls(wish, target, per, seed, settings or {}, unit, share)
 
     def granted(self, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
@@ -195,10 +216,15 @@ class Wish:
             raise InputError("labels", "be of two classes or more for a wish", f"only {name}")
         confidences = Confidences.of(plain_logits(rows), rows.labels, rows.weights)
         confidences.warn_of_other_order(rows.shape[1])
+        if self.unit is not None:
+            rows, groups = in_units(rows, groups, self.unit), None
+        elif self.name != "width":
+            rows.warn_of_units()
+            rows = replace(rows, units=None)
         if self.name == "width":
             model = self._kinds()[0].fit(rows, self._fixed)
             return self._kept(model, choose(model, rows, width=self.target), rows, 0)
-        self._require_enough(len(rows))
+        self._require_enough(self._count(rows))
         chosen_on, promised_by = self._split(rows, groups)
         some, rest = rows[chosen_on], rows[promised_by]
         kind = self._best_kind(some) if len(some) else self._without_labels
@@ -215,10 +241,13 @@ class Wish:
 
     def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted on other rows, and promises by all of these."""
+        if self.unit is not None:
+            rows, groups = in_units(rows, groups, self.unit), None
         if self.name != "width":
-            self._require_enough(len(rows))
+            self._require_enough(self._count(rows))
         groups = None if groups is None else check_groups(groups, len(rows))
         wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
+        wish |= {"unit": self.unit, "tolerate": self.tolerate}
         choice = choose(model, rows, **wish, rule=_rule(rows))
         return self._kept(model, choice, rows, model.examples, groups)
 
@@ -257,8 +286,13 @@ class Wish:
         if rows < needed:
             least = math.ceil(1e4 / (rows + 1)) / 1e4
             side = f"at least {least:g}" if self.name == "miss" else f"at most {1 - least:g}"
-            rule = f"be {side} with {rows:,} rows"
-            raise InputError(self.name, rule, f"{self.target:g}", f"It needs {needed:,} rows.")
+            many = f"{self.unit or 'row'}s"
+            rule = f"be {side} with {rows:,} {many}"
+            raise InputError(self.name, rule, f"{self.target:g}", f"It needs {needed:,} {many}.")
+
+    def _count(self, rows: Rows) -> int:
+        """How many rows, or units, a promise can rest on."""
+        return len(rows) if self.unit is None else len(np.unique(rows.units))
 
     @property
     def needed(self) -> int:
@@ -276,7 +310,10 @@ class Wish:
         """Rows that fit and choose, and rows that alpha is chosen by.
 
         How many of each stratum are which depends on its size alone, and which they are on chance.
+        Rows of one unit stay together.
         """
+        if self.unit is not None:
+            return self._split_units(rows)
         n, K = rows.shape
         every, rate, by_class = np.arange(n), self._rate, self.per == "class"
         strata = rows.labels if by_class else np.zeros(n, dtype=np.intp)
@@ -298,6 +335,17 @@ class Wish:
             return every[:0], every
         first = np.sort(np.concatenate(chosen_on))
         return first, np.setdiff1d(every, first)
+
+    def _split_units(self, rows: Rows) -> tuple[Indices, Indices]:
+        """As `_split`, of whole units."""
+        names, unit = np.unique(rows.units, return_inverse=True)
+        n, every, without = len(names), np.arange(len(rows)), self._without_labels
+        count = max(0, min(int(CHOOSING_SHARE * n), n - self.needed))
+        if without is not None and (n < FEWEST_SPLIT or self._kinds() == [without]):
+            count = 0
+        drawn = np.random.default_rng(self.seed).permutation(n)[:count]
+        chosen = np.isin(unit, drawn)
+        return every[chosen], every[~chosen]
 
     @property
     def _without_labels(self) -> Kind | None:
@@ -337,6 +385,7 @@ class Wish:
         """The alpha that grants the wish, of a model that was fitted on other rows."""
         if self.name == "miss":
             by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows)}
+            by |= {"unit": self.unit, "tolerate": self.tolerate}
             return choose(model, rows, miss=self.target, **by)
         threshold = threshold_for(model, planned_on, self.target, len(rows))
         return choose(model, rows, hold=self.target, threshold=threshold, groups=groups)

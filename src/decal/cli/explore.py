@@ -39,7 +39,7 @@ USUAL_KEYS = {
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
-@options.with_reading("groups", "weights_key", written=".html")
+@options.with_reading("groups", "weights_key", "dim", "ignore_index", written=".html")
 def explore(
     model: options.SavedArgument,
     logits: options.LogitsArgument,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import textwrap
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from decal.cli.terminal import in_options, output, say, table
 from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
-from decal.io.writers import check_output
+from decal.io.writers import BOUNDS, Written, check_output
 from decal.model import NewInputs
 
 CLASSES_SHOWN = 20
@@ -36,9 +37,11 @@ FIT_EXAMPLES = """Examples:
     decal fit scores.csv --label-column kind --probabilities --miss 0.1 -o m.npz
     decal fit all.npz --logits-key z --labels-key y --hold 0.8 -o model.npz
     decal fit parquet_files/ --labels-key label --alpha 0.9 -o model.npz
+    decal fit z.npy --labels y.npy --dim 1 --miss 0.1 --unit image -o m.npz
 One wish, or a level:
     --miss: the true label of a new input is outside its possible classes at most so often, \
-guaranteed; with --per class for every class, with --groups in every group.
+guaranteed; with --per class for every class, with --groups in every group; with --unit image of \
+the labels of a new image, on average over images (the first axis of LOGITS, or --groups).
     --hold: the set of a new input holds the whole true distribution at least so often, \
 guaranteed.
     --width: intervals of this mean width.
@@ -55,11 +58,15 @@ PREDICT_EXAMPLES = """Examples:
     decal predict model.npz test.npy -o credal.npz --alpha 0.95
     decal predict model.npz test.csv -o credal.csv --id-column patient
     decal predict model.npz parquet_files/ -o credal_files/
+    decal predict model.npz pixels.npy --dim 1 --kept -o possible.npy
 Output:
     .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower, \
 upper, point; in a .csv, names of classes that a spreadsheet would take for formulas get an \
 apostrophe in front
-    .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2)
+    .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2). With --dim, \
+the other axes of LOGITS take the place of n, and classes come last
+    with --top 5, of these classes alone, in an .npz n × 5, and their numbers under top. With \
+--kept true or false in arrays (kept, n × K), and in tables a line per input and possible class
     for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and \
 _SUCCESS.json when all are there. Run the same command again to continue.
 """
@@ -77,6 +84,12 @@ def fit(
         float | None, option("A level instead of a wish, 0 to 1; smaller is wider.", "LEVEL")
     ] = None,
     per: options.PerOption = None,
+    unit: Annotated[
+        str | None, option("What rows come in, which --miss is about: image.", "NAME")
+    ] = None,
+    tolerate: Annotated[
+        float | None, option("Share of misses in a --unit that --miss does not count.", "SHARE")
+    ] = None,
     seed: Annotated[int, option("Seed that splits the rows, with a wish.", "N", min=0)] = 0,
     likelihood: Annotated[
         str, option("Likelihood ratio per example, or of all data.", "mean|sum")
@@ -149,7 +162,8 @@ def fit(
         **{name: value for name, value in given.items() if value is not None},
     }
     fitted = decal.Decalibrator(0.5 if alpha is None else alpha, **settings)
-    _require_granted(wish, logits, fitted.reference, {"per": per, "groups": reading.groups})
+    within = {"per": per, "groups": reading.groups, "unit": unit, "tolerate": tolerate}
+    _require_granted(wish, logits, fitted.reference, within)
     in_memory = wish != "alpha" or fitted.reference != "model"
     folder = open_folder(
         logits,
@@ -177,6 +191,7 @@ def fit(
                 fitted.fit_rows(data)
             else:
                 asked = {"per": per, "groups": groups, "seed": seed, **settings}
+                asked |= {"unit": unit, "tolerate": tolerate}
                 fitted = decal.decalibrate(data, data.labels, **wishes, **asked)
         else:
             with watched("Fitting") as monitor:
@@ -206,7 +221,7 @@ def fit(
         )
 
 
-@options.with_reading("truth_key", "weights_key")
+@options.with_reading("truth_key", "weights_key", "ignore_index")
 def predict(
     model: options.ModelArgument,
     logits: options.FilesArgument,
@@ -218,21 +233,32 @@ def predict(
     ],
     alpha: options.AlphaOption = None,
     format_: options.FormatOption = None,
+    dtype: Annotated[
+        str, option("Numbers of half the size, rounded outwards: float32.", "float64|float32")
+    ] = "float64",
+    top: Annotated[
+        int | None, option("Only the most probable classes, so many.", "N", min=1)
+    ] = None,
+    kept: Annotated[
+        bool, option("No intervals, but which classes are possible.", None, "--kept")
+    ] = False,
     skip_bad: options.SkipBadOption = False,
     *,
     reading: options.Reading,
     force: options.ForceOption = False,
 ) -> None:
     """Turn logits into a range of probabilities for every class."""
-    check_intervals(logits, out, format_, reading.ids, force=force)
+    written = Written(dtype, top, kept)
+    check_intervals(logits, out, format_, reading.ids, force=force, written=written)
     fitted = decal.Decalibrator.load(model)
     asked = Asked(fitted, alpha, reading)
     folder = reading.folder(logits, fitted)
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    run = Predictions(asked.predict(possible=False), layout, folder, str(asked))
+    run = Predictions(asked.predict(possible=kept), layout, folder, str(asked), written)
     if logits.is_dir():
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
         origin = {"model": digest, "alpha": asked.level, "groups": reading.groups}
+        origin |= {"written": asdict(written)} if written != BOUNDS else {}
         run.to_folder(out, origin, overwrite=force, skip_bad=skip_bad)
     else:
         run.to_file(out, format_, NewInputs(fitted, asked.level))
@@ -279,9 +305,7 @@ def _about_labels(
     )
 
 
-def _require_granted(
-    wish: str, logits: Path, reference: str, within: Mapping[str, str | None]
-) -> None:
+def _require_granted(wish: str, logits: Path, reference: str, within: Mapping[str, Any]) -> None:
     """InputError about what does not go with alpha, or needs all rows of a folder at once."""
     for name, value in within.items():
         if wish == "alpha" and value is not None:

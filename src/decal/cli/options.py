@@ -182,6 +182,13 @@ class Reading:
             show_default="what MODEL was fitted on",
         ),
     ] = None
+    dim: Annotated[
+        int | None,
+        option("Axis of the classes, of arrays with more axes: 1 for N × K × H × W.", "AXIS"),
+    ] = None
+    ignore_index: Annotated[
+        int | None, option("Leave out rows with this label, such as 255.", "LABEL")
+    ] = None
     floor: Annotated[
         float | None,
         option(
@@ -203,7 +210,9 @@ class Reading:
         others = [key for what, key in keys.items() if what not in kept and key]
         names = split(self.ids)
         beside = dict.fromkeys([*(names if named else ()), *filter(None, [self.groups])])
-        found = {
+        found: dict[str, Any] = {
+            "dim": self.dim,
+            "ignore_index": self.ignore_index,
             "keys": kept,
             "columns": split(self.columns if columns is None else columns) or None,
             "ignore": [*split(self.ignore), *others, *([] if named else names)],

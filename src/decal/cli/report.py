@@ -45,7 +45,7 @@ and is held in memory
 """
 
 
-@options.with_reading("truth_key", "weights_key")
+@options.with_reading("truth_key", "weights_key", "ignore_index")
 def report(
     model: options.ModelArgument,
     logits: options.FilesArgument,

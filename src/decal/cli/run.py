@@ -23,7 +23,7 @@ from decal.io.checkpoints import Monitor, Stopped
 from decal.io.folders import Folder, Layout
 from decal.io.predictions import Predict, predict_files
 from decal.io.progress import ProgressBar
-from decal.io.writers import check_output, credal_writer
+from decal.io.writers import BOUNDS, Written, check_output, credal_writer
 from decal.model import NewInputs, promised_sets
 from decal.promise import Promise
 from decal.rows import Rows
@@ -162,13 +162,20 @@ class Asked:
 
 
 def check_intervals(
-    logits: Path, out: Path, file_format: str | None, ids: str, *, force: bool
+    logits: Path,
+    out: Path,
+    file_format: str | None,
+    ids: str,
+    *,
+    force: bool,
+    written: Written = BOUNDS,
 ) -> None:
     """Refuse intervals that cannot be written, before anything is read."""
     if not logits.is_dir():
         check_output(out, force=force, file_format=file_format)
-        if ids and (file_format or out.suffix).lower().lstrip(".") == "npy":
-            rule = "be .npz, .csv or .parquet with --id-column"
+        named = "--id-column" if ids else "--top" if written.top else ""
+        if named and (file_format or out.suffix).lower().lstrip(".") == "npy":
+            rule = f"be .npz, .csv or .parquet with {named}"
             raise InputError("output", rule, ".npy, which has no room for names")
     elif file_format not in (None, "parquet"):
         raise InputError("format", "be parquet for a folder", f"{file_format}")
@@ -182,13 +189,16 @@ class Predictions:
     layout: Layout
     folder: Folder
     level: str = ""
+    written: Written = BOUNDS
 
     def to_file(self, out: Path, file_format: str | None, noticed: NewInputs | None = None) -> None:
         """Write a file of intervals; what is noticed of the inputs is told at the end."""
         rows, width, part = 0, 0.0, self.folder.parts[0]
         with (
             self.folder.open(part, self.layout) as source,
-            credal_writer(out, file_format=file_format) as append,
+            credal_writer(
+                out, file_format=file_format, written=self.written, grid=source.logits.grid
+            ) as append,
             progress_bar("Predicting", source.rows) as bar,
         ):
             for chunk in part.chunks(source):
@@ -218,6 +228,7 @@ class Predictions:
                 overwrite=overwrite,
                 skip_bad=skip_bad,
                 monitor=monitor,
+                written=self.written,
             )
         list_skipped(written["skipped"])
         told = f"{len(written['parts']):,} files, {written['rows']:,} inputs{self.level}"

@@ -48,7 +48,7 @@ Memory:
 """
 
 
-@options.with_reading("groups", "truth_key", "weights_key")
+@options.with_reading("groups", "truth_key", "weights_key", "dim", "ignore_index")
 def shift(
     model: options.SavedArgument,
     logits: options.FilesArgument,

@@ -1,4 +1,4 @@
-"""How good credal sets are. May import from `_base` and `credal`.
+"""How good credal sets are. May import from `_base`, `grids` and `credal`.
 
 Coverage, efficiency and errors are in metrics; tests with labels alone, and scores that compare
 methods, in calibration.

@@ -17,18 +17,22 @@ from decal._base.numerics import Array
 from decal._base.settings import check_alpha, check_choice
 from decal.credal import SET_RULES, CredalSet
 from decal.evaluate.refutation import LabelledSets, Refutation, refute
+from decal.grids import CredalMaps
 
 __all__ = ["Refutation", "discounted_utility", "log_scores", "refute"]
 
 
-def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
+def log_scores(
+    credal: CredalSet | CredalMaps, labels: Any, *, ignore_index: int | None = None
+) -> tuple[Array, Array]:
     """(best, worst), (n,) each: the log-loss of the members that give the label most and least.
 
     -log upper_y and -log lower_y in nats, exactly, for every kind of set. The best rewards sets
     that do not exclude what happens, and vacuous sets most: it is a test of "not too narrow". The
     worst rewards sets of which every member is good, and never prefers a set to its best member: it
     is infinite where the label may have probability 0. Neither alone compares methods; a method
-    that is better in both is better for every way to choose a member.
+    that is better in both is better for every way to choose a member. Inputs of `decal.CredalMaps`
+    with the label `ignore_index` are left out, here and in the other scores.
 
     Examples
     --------
@@ -37,7 +41,7 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
     >>> [x.round(3).tolist() for x in decal.calibration.log_scores(c, [0])]
     [[0.288], [0.693]]
     """
-    data = LabelledSets.of(credal, labels)
+    data = LabelledSets.of(credal, labels, ignore_index)
     rows = np.arange(len(data.labels))
     with np.errstate(divide="ignore"):
         best = -np.log(data.upper[rows, data.labels])
@@ -46,7 +50,12 @@ def log_scores(credal: CredalSet, labels: Any) -> tuple[Array, Array]:
 
 
 def discounted_utility(
-    credal: CredalSet, labels: Any, *, half: float = 0.65, rule: str = "e_admissible"
+    credal: CredalSet | CredalMaps,
+    labels: Any,
+    *,
+    half: float = 0.65,
+    rule: str = "e_admissible",
+    ignore_index: int | None = None,
 ) -> Array:
     """(n,) the utility of each decision set: 1 for the right class alone, less for more classes.
 
@@ -62,12 +71,12 @@ def discounted_utility(
     >>> decal.calibration.discounted_utility(c, [0, 0]).tolist()
     [1.0, 0.65]
     """
-    data = LabelledSets.of(credal, labels)
+    data = LabelledSets.of(credal, labels, ignore_index)
     half = check_alpha(half, "half")
     if half < 0.5:
         rule = "be at least 0.5, the utility of tossing a coin between two"
         raise InputError("half", rule, f"{half:g}")
-    kept = credal.decide(check_choice(rule, "rule", SET_RULES))
+    kept = data.credal.decide(check_choice(rule, "rule", SET_RULES))
     x = kept[np.arange(len(kept)), data.labels] / np.maximum(kept.sum(axis=1), 1)
     utility: Array = (4 * half - 1) * x - (4 * half - 2) * x**2
     return utility

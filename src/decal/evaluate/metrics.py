@@ -20,6 +20,7 @@ from decal._base.row_checks import (
 )
 from decal._base.settings import check_count
 from decal.credal import CredalSet
+from decal.grids import CredalMaps
 
 __all__ = [
     "RiskCoverage",
@@ -33,11 +34,12 @@ __all__ = [
 ]
 
 
-def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> float:
+def coverage(credal: CredalSet | CredalMaps, distributions: Any, *, atol: float = 5e-4) -> float:
     """Share of inputs whose true distribution lies in their credal set.
 
     Distributions (n, K) are for instance the shares of human annotators' labels. `atol` is a
-    tolerance on every bound: the published numbers round bounds to three decimals.
+    tolerance on every bound: the published numbers round bounds to three decimals. Of
+    `decal.CredalMaps`, distributions have the shape of their logits.
 
     Examples
     --------
@@ -47,21 +49,26 @@ def coverage(credal: CredalSet, distributions: Any, *, atol: float = 5e-4) -> fl
     0.5
     """
     _require_inputs(credal)
-    return float(credal.contains(distributions, atol=atol).mean())
+    if isinstance(credal, CredalMaps):
+        inside = credal.flat.contains(credal.in_rows(distributions, "distributions"), atol=atol)
+    else:
+        inside = credal.contains(distributions, atol=atol)
+    return float(inside.mean())
 
 
-def efficiency(credal: CredalSet, *, empty: str = "raise") -> float:
+def efficiency(credal: CredalSet | CredalMaps, *, empty: str = "raise") -> float:
     """One minus the mean width of all intervals: 1 for points, 0 when nothing is excluded.
 
     Of inputs whose bounds no distribution satisfies, `empty="raise"` names the first, and "nan"
     leaves them out; NaN if no others are left.
     """
     _require_inputs(credal)
+    credal = credal.flat if isinstance(credal, CredalMaps) else credal
     sets = credal.with_members(empty) if isinstance(credal, CredalSet) else credal
     return 1.0 - float(np.mean(sets.upper - sets.lower)) if len(sets) else np.nan
 
 
-def _require_inputs(credal: CredalSet) -> None:
+def _require_inputs(credal: CredalSet | CredalMaps) -> None:
     if not len(credal):
         raise InputError("credal", "hold at least one input", "none")
 

@@ -13,6 +13,7 @@ from decal._base.numerics import Array, Indices, Mask
 from decal._base.settings import check_choice, check_count, check_share
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.evaluate._tails import at_least, at_most, holm
+from decal.grids import CredalMaps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,10 +36,15 @@ class LabelledSets:
     upper: Array
     point: Array  # (n, K); without a prediction, the intersection probability
     labels: Indices  # (n,)
+    credal: CredalSet  # what was asked about; of maps, all inputs that are not ignored
 
     @classmethod
-    def of(cls, credal: CredalSet, labels: Any) -> LabelledSets:
-        """From a credal set that has members in every row, at least one row and two classes."""
+    def of(cls, credal: Any, labels: Any, ignore_index: int | None = None) -> LabelledSets:
+        """From sets, or maps, that have members in every row, at least one row and two classes."""
+        if isinstance(credal, CredalMaps):
+            credal, labels = credal.labelled(labels, ignore_index)
+        elif ignore_index is not None:
+            raise InputError("ignore_index", "go with CredalMaps", type(credal).__name__)
         if not isinstance(credal, CredalSet):
             raise InputError(
                 "credal",
@@ -60,7 +66,7 @@ class LabelledSets:
         lower, upper, point = tight.lower, tight.upper, credal.point
         if point is None:
             point = IntervalCredalSet(lower, upper).intersection_probability()
-        return cls(lower, upper, np.clip(point, lower, upper), y)
+        return cls(lower, upper, np.clip(point, lower, upper), y, credal)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,13 +162,14 @@ class Refutation:
 
 
 def refute(
-    credal: CredalSet,
+    credal: CredalSet | CredalMaps,
     labels: Any,
     *,
     by: str = "class",
     bins: int = 10,
     level: float = 0.05,
     exceptions: float = 0.0,
+    ignore_index: int | None = None,
 ) -> Refutation:
     """Where label frequencies contradict the bounds, among inputs of similar prediction.
 
@@ -195,6 +202,9 @@ def refute(
         Share of inputs, in [0, 1), whose sets may miss the truth: those of a guarantee with
         delta. Each cell must allow that all exceptions of the sample lie in it, so bounds of small
         cells become vacuous.
+    ignore_index : int, optional
+        Inputs of `decal.CredalMaps` with this label are left out. (Labels of pixels are hardly
+        independent given the image: then a refutation proves less.)
 
     Notes
     -----
@@ -217,14 +227,14 @@ def refute(
     >>> decal.calibration.refute(wide, 1 - y).refuted
     True
     """
-    data = LabelledSets.of(credal, labels)
+    data = LabelledSets.of(credal, labels, ignore_index)
     check_choice(by, "by", ("class", "top"))
     bins = check_count(bins, "bins")
     level = check_share(level, "level", positive=True)
     exceptions = check_share(exceptions, "exceptions")
-    n, K = credal.shape
+    n, K = data.lower.shape
     allowed, paid = _allowed(n, exceptions, level)
-    names = credal.classes or tuple(str(k) for k in range(K))
+    names = data.credal.classes or tuple(str(k) for k in range(K))
     columns: list[int] = []
     rows: list[int] = []
     found: list[list[float]] = []

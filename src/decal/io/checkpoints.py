@@ -273,8 +273,8 @@ def _learn_part(
         if chunk.weights is None or chunk.weights.any():
             state.partial = state.partial or model.unfitted()
             state.partial.add(model.learn(chunk))
-        current["rows"] += len(chunk)
-        monitor.advance(len(chunk))
+        current["rows"] += chunk.inputs
+        monitor.advance(chunk.inputs)
         if monitor.stopping():
             keeper.write()
             raise Stopped(f"{keeper.checkpoint.path} holds {state}")

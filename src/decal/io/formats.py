@@ -12,7 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -75,6 +75,7 @@ class Stream:
     width: int  # 1 for a vector
     columns: tuple[str, ...] | None  # the names of a matrix's columns, where the file has names
     blocks: Callable[[int], Iterator[Block]]  # of the rows from this one on
+    grid: tuple[int, ...] | None = None  # the axes that the rows are made of, if there are several
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Consecutive blocks of rows, from row `start` on."""
@@ -191,8 +192,13 @@ def is_numeric(kind: Any) -> bool:
 # Arrays
 
 
-def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -> Stream:
-    """An .npy file, or the member `key` of an .npz."""
+def open_array(
+    name: str, file: DataFile, key: str | None, *, dimensions: int, dim: int | None = None
+) -> Stream:
+    """An .npy file, or the member `key` of an .npz.
+
+    With `dim`, the axis of the classes of a matrix, every other axis, of a vector too, is of rows.
+    """
     path, archive = file.path, file.archive
 
     def member() -> AbstractContextManager[IO[bytes]]:
@@ -203,11 +209,14 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
         header = gate.read_header(opened, size)
         start_of_numbers = size - header.size
     shape, dtype = header.shape, header.dtype
-    by_columns = header.fortran and dimensions > 1
+    by_columns = header.fortran and len(shape) > 1
     what = f"{path}, key {key}" if key else str(path)
-    if len(shape) != dimensions:
+    if len(shape) < dimensions or (dim is None and len(shape) > dimensions):
         kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
-        raise InputError(name, f"be {kind}", f"shape {shape} in {what}")
+        many = "Of more axes, say with --dim which holds the classes." if len(shape) > 2 else ""
+        raise InputError(name, f"be {kind}", f"shape {shape} in {what}", many)
+    if dim is not None and dimensions == 2 and not -len(shape) <= dim < len(shape):
+        raise InputError("dim", f"be an axis of {what}", f"{dim} for shape {shape}")
     if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
         raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])
@@ -242,11 +251,38 @@ def open_array(name: str, file: DataFile, key: str | None, *, dimensions: int) -
                 data = gate.read_exactly(opened, count * row_bytes)
                 yield np.frombuffer(data, dtype).reshape(count, *shape[1:])
 
+    axis = None if dimensions == 1 else 1 if dim is None else dim % len(shape)
+    classes = 1 if axis is None else shape[axis]
     columns = None
     if dimensions == 2 and key and "classes" in file.names:
-        columns = _class_names(file, width)
+        columns = _class_names(file, classes)
     read = in_order if not by_columns else whole if key else mapped
-    return Stream(name, path, shape[0], width, columns, read)
+    stream = Stream(name, path, shape[0], classes, columns, read)
+    return stream if dim is None else _in_rows(stream, shape, axis)
+
+
+def _in_rows(stream: Stream, shape: tuple[int, ...], axis: int | None) -> Stream:
+    """Rows of an array with more axes, one of which may hold the classes.
+
+    If that is the first, the array is loaded whole; else some entries of the first at a time.
+    """
+    grid = tuple(n for i, n in enumerate(shape) if i != axis)
+    width = () if axis is None else (stream.width,)
+
+    def in_rows(block: Block) -> Block:
+        block = block if axis is None else np.moveaxis(block, axis, -1)
+        return block.reshape(-1, *width)
+
+    def blocks(start: int) -> Iterator[Block]:
+        if axis == 0:
+            yield in_rows(np.concatenate([*stream.read()]))[start:]
+            return
+        first, skipped = divmod(start, max(1, math.prod(grid[1:])))
+        for block in stream.read(first):
+            yield in_rows(block)[skipped:]
+            skipped = 0
+
+    return replace(stream, rows=math.prod(grid), blocks=blocks, grid=grid)
 
 
 def _class_names(file: DataFile, count: int) -> tuple[str, ...] | None:

@@ -21,7 +21,7 @@ from decal.io.folders import Folder, Layout, Part, UnreadableError
 from decal.io.formats import arrow
 from decal.io.row_files import LogitSource
 from decal.io.whole_files import only_writer, replacing, sweep
-from decal.io.writers import list_writer
+from decal.io.writers import BOUNDS, Written, list_writer
 from decal.rows import Rows
 
 Predict = Callable[[Rows], IntervalCredalSet]
@@ -40,12 +40,13 @@ def predict_files(
     overwrite: bool = False,
     skip_bad: bool = False,
     monitor: Monitor | None = None,
+    written: Written = BOUNDS,
 ) -> dict[str, Any]:
     """Predict all files of a folder into a folder of .parquet files, one for each.
 
     Every line of them is a row of the input: row, counted from 0, the columns that name it, and
-    lists of K numbers lower, upper and point. Files that an earlier call has finished are left as
-    they are. Only one process at a time can write into the folder.
+    lists of K numbers lower, upper and point, or what else is `written`. Files that an earlier call
+    has finished are left as they are. Only one process at a time can write into the folder.
 
     The model has the classes of the `layout`; `origin` is what predictions depend on besides these
     and the folder, as plain data. Replaces files of another origin if asked to `overwrite`, and
@@ -53,7 +54,7 @@ def predict_files(
     which raises `Stopped`. Returns what ``_SUCCESS.json`` says: the settings, "parts", "rows", and
     why some are "skipped".
     """
-    run = _Run(folder, out, _origin(origin, layout, folder))
+    run = _Run(folder, out, _origin(origin, layout, folder), written)
     run.require_no_strangers()
     out.mkdir(exist_ok=True)
     with only_writer(out):
@@ -96,7 +97,8 @@ def _predict_part(
     """Write the predictions for one file; returns the number of its rows."""
     rows, target = 0, run.target(part)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with list_writer(target, {"decal": json.dumps(run.note(part))}) as append:
+    note = {"decal": json.dumps(run.note(part))}
+    with list_writer(target, note, run.written) as append:
         for chunk in part.chunks(source):
             if monitor.stopping():
                 raise Stopped(str(run))
@@ -125,6 +127,7 @@ class _Run:
     folder: Folder
     out: Path
     origin: Mapping[str, Any]  # what all its predictions have in common
+    written: Written
     rows: dict[str, int] = field(default_factory=dict)  # of every finished part, by name
     faults: dict[str, Words] = field(default_factory=dict)  # of the parts left out
 

@@ -10,6 +10,7 @@ moves the endpoints of all classes.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,9 @@ import numpy as np
 
 from decal._base.data_frames import INDEX, check_index, row_numbers
 from decal._base.errors import InputError, is_whole_number, listing, require_all
+from decal._base.numerics import Indices
 from decal._base.row_checks import check_probabilities, check_weights, label_numbers
+from decal.grids import Grid
 from decal.io.formats import (
     CHUNK_ELEMENTS,
     Block,
@@ -50,6 +53,10 @@ ALL = "*"  # the choice of all columns, whatever they look like
 REMEDY = "Add --probabilities if they are, or export the logits that they were made from"
 
 
+Beside = tuple[Any, Any, Any, Any, Any]
+"""Labels, weights, names of classes, names of inputs, and truth."""
+
+
 @dataclass(frozen=True)
 class LogitSource:
     """Logits and what belongs to their rows, read chunk by chunk from open files.
@@ -69,6 +76,7 @@ class LogitSource:
     guessed: bool = False
     ids: Mapping[str, Stream] = field(default_factory=dict)
     may_be_empty: bool = False
+    ignore_index: int | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -100,31 +108,60 @@ class LogitSource:
         streams = [self.logits, *others.values()]
         step = max(1, elements // max(1, self.logits.width))
         schema = Schema(None, self.classes, self.probabilities, self.floor)
+        found = start > 0
         for blocks in zip_longest(
             *(_regrouped(s.read(start), step) for s in streams), fillvalue=np.empty(0)
         ):
             for stream, block in zip(streams, blocks, strict=True):
                 if len(block) != len(blocks[0]):
                     raise _different_lengths(self.logits, stream)
-            beside = self._beside(start, len(blocks[0]), dict(zip(others, blocks[1:], strict=True)))
+            n = len(blocks[0])
+            known = self._known(dict(zip(others, blocks[1:], strict=True)).get("labels"))
+            found = found or known is None or len(known) > 0
+            if known is not None and not len(known):
+                start += n
+                continue
+            if known is not None:  # for the checks, which name rows, any known one stands in
+                stand_in = np.full(n, known[0])
+                stand_in[known] = known
+                blocks = tuple(block[stand_in] for block in blocks)
+            beside = self._beside(start, n, dict(zip(others, blocks[1:], strict=True)))
             name, place = self.logits.name, self.logits.place(start)
             if self.probabilities:
-                known, advice = ~np.isnan(blocks[0]), "Repair or leave out such rows first."
-                require_all(known, blocks[0], name, "be numbers", place=place, advice=advice)
+                fine, advice = ~np.isnan(blocks[0]), "Repair or leave out such rows first."
+                require_all(fine, blocks[0], name, "be numbers", place=place, advice=advice)
             z = read_logits(blocks[0], schema, name=name, place=place, remedy=REMEDY)
-            rows = Rows(z, *beside)
+            rows = Rows(z, *beside, self._units(start, n))
             if self.labels is not None:
                 require_possible(rows, schema, self.labels.place(start))
-            yield rows
-            start += len(z)
+            yield (
+                rows if known is None else replace(rows[known], grid=Grid(((n,),), 1, known=known))
+            )
+            start += n
         if start == 0 and not self.may_be_empty:
             raise _no_rows(self.logits)
+        if start and not found and not self.may_be_empty:
+            fact = f"only {self.ignore_index} in {self.labels and self.labels.path}"
+            raise InputError("labels", "not all be ignored", fact)
 
     def all(self) -> Rows:
         """All rows, in memory."""
         return Rows.join(list(self.chunks()))
 
-    def _beside(self, start: int, n: int, others: Mapping[Any, Block]) -> tuple[Any, ...]:
+    def _known(self, labels: Block | None) -> Indices | None:
+        """Which of some rows have labels that are not ignored; None if that are all."""
+        if self.ignore_index is None or labels is None:
+            return None
+        ignored: Any = self.ignore_index if labels.dtype.kind in "iufb" else str(self.ignore_index)
+        known = labels != ignored
+        return None if known.all() else np.flatnonzero(known)
+
+    def _units(self, start: int, n: int) -> Indices | None:
+        """(n,) the place on the first axis of the array that n rows from `start` on are from."""
+        grid = self.logits.grid or ()
+        return np.arange(start, start + n) // math.prod(grid[1:]) if len(grid) > 1 else None
+
+    def _beside(self, start: int, n: int, others: Mapping[Any, Block]) -> Beside:
         """What n Rows hold besides logits, after every check; they begin at `start`."""
         labels = weights = truth = None
         K, names = self.logits.width, self.classes
@@ -177,6 +214,8 @@ def open_source(
     floor: float | None = None,
     ids: Sequence[str] = (),
     may_be_empty: bool = False,
+    dim: int | None = None,
+    ignore_index: int | None = None,
 ) -> LogitSource:
     """Logits in a file, with the labels, weights and truth in the same file or in others.
 
@@ -185,6 +224,8 @@ def open_source(
     takes all others; `ignore` are neither classes nor labels; `ids` name the inputs. `classes` are
     those of a model, in its order. Of "labels" and "truth", those `wanted` are used if they are
     there, and those `needed` must be. With `probabilities` the source yields their logarithms.
+    `dim` is the axis of the classes of arrays with more axes; rows whose label is `ignore_index`
+    are left out.
     """
     keys = dict(keys or {})
     floor = check_floor(floor, probabilities)
@@ -196,7 +237,9 @@ def open_source(
     chosen = tuple(columns or ())
     if chosen not in ((), (ALL,)) and not file.is_table:
         raise InputError("columns", "be those of a table", f"{path}", "Leave --columns out.")
-    matrix = _open_matrix(kind, file, keys.get("logits"), classes, skip, chosen)
+    if dim is not None and file.is_table:
+        raise InputError("dim", "go with .npy and .npz files", f"{path}")
+    matrix = _open_matrix(kind, file, keys.get("logits"), classes, skip, chosen, dim)
     names = tuple(classes) if classes else matrix.columns
     asked = {*wanted, *needed, *(name for name in separate if keys.get(name)), *files}
 
@@ -212,8 +255,8 @@ def open_source(
             return None
         holder = files.get(name, file)
         if name == "truth":
-            return _open_matrix(name, holder, key, names, skip, chosen)
-        return _open_vector(name, holder, key)
+            return _open_matrix(name, holder, key, names, skip, chosen, dim)
+        return _open_vector(name, holder, key, dim)
 
     source = LogitSource(
         (file, *files.values()),
@@ -227,6 +270,7 @@ def open_source(
         file.is_table and matrix.columns is not None and not classes and not chosen,
         {name: _open_ids(name, file) for name in ids},
         may_be_empty,
+        ignore_index,
     )
     _require_shapes(source)
     return source
@@ -252,6 +296,9 @@ def _require_shapes(source: LogitSource) -> None:
     for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
         if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
             raise _different_lengths(matrix, stream)
+        if stream and stream.grid != matrix.grid and None not in (stream.grid, matrix.grid):
+            rule = f"have the shape of the {matrix.name} without their classes, {matrix.grid}"
+            raise InputError(stream.name, rule, f"shape {stream.grid} in {stream.path}")
 
 
 def lists_of_nothing(stream: Stream) -> bool:
@@ -269,6 +316,7 @@ def _open_matrix(
     classes: Sequence[str] | None,
     skip: Collection[str],
     chosen: Sequence[str],
+    dim: int | None,
 ) -> Stream:
     """A matrix with a column per class, in the order of `classes` where the file has names."""
     if file.is_table:
@@ -281,7 +329,7 @@ def _open_matrix(
         _require_names(name, file, columns, file.names)
         table = open_table(name, file, columns)
         return table if classes or chosen else _without_row_numbers(table, file)
-    stream = open_array(name, file, _required_key(name, file, key), dimensions=2)
+    stream = open_array(name, file, _required_key(name, file, key), dimensions=2, dim=dim)
     if stream.columns is None or classes is None or stream.columns == tuple(classes):
         return stream
     _require_names(name, file, classes, stream.columns)
@@ -294,11 +342,11 @@ def _open_matrix(
     )
 
 
-def _open_vector(name: str, file: DataFile, key: str | None) -> Stream:
+def _open_vector(name: str, file: DataFile, key: str | None, dim: int | None) -> Stream:
     """One value per row: an array, or a column of a table."""
     key = _required_key(name, file, key)
     if not file.is_table:
-        return open_array(name, file, key, dimensions=1)
+        return open_array(name, file, key, dimensions=1, dim=dim)
     assert key is not None
     return _only_column(open_table(name, file, (key,), text=name == "labels"))
 

@@ -14,6 +14,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, Indices
+from decal._base.settings import check_choice, check_count
 from decal.credal import IntervalCredalSet
 from decal.io.formats import FORMATS, arrow, either, file_format
 from decal.io.whole_files import replacing, write_npz
@@ -56,34 +58,116 @@ def check_output(
         raise InputError("output", "be a new file", f"{path}", "Overwrite it with --force.")
 
 
+@dataclass(frozen=True)
+class Written:
+    """What is written of every credal set.
+
+    Parameters
+    ----------
+    dtype : str
+        "float64", or "float32" in half the room: bounds are then rounded outwards.
+    top : int, optional
+        Only of so many classes, the most probable ones; `top` holds their numbers.
+    kept : bool
+        No bounds, but which classes are possible.
+    """
+
+    dtype: str = "float64"
+    top: int | None = None
+    kept: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.dtype, "dtype", ("float64", "float32"))
+        if self.top is not None:
+            check_count(self.top, "top")
+        if self.kept and (self.top is not None or self.dtype != "float64"):
+            raise InputError("kept", "go without dtype and top", "both")
+
+    def arrays(self, sets: IntervalCredalSet) -> dict[str, NDArray[Any]]:
+        """Arrays with a row per input, by name; sets may have no point."""
+        if self.kept:
+            return {"kept": sets.decide(sets.rule) if sets.kept is None else sets.kept}
+        found: dict[str, NDArray[Any]] = {"lower": sets.lower, "upper": sets.upper}
+        point = sets.lower if sets.point is None else sets.point
+        if sets.point is not None:
+            found["point"] = point
+        if self.dtype == "float32":
+            ends = {"lower": 0.0, "upper": 1.0}
+            found = {name: _rounded(values, ends.get(name)) for name, values in found.items()}
+        if self.top is None:
+            return found
+        order = np.argsort(-point, axis=1, kind="stable")[:, : self.top]
+        found = {name: np.take_along_axis(values, order, 1) for name, values in found.items()}
+        return {"top": order.astype(np.uint16 if point.shape[1] < 1 << 16 else np.int32)} | found
+
+    def lines(self, sets: IntervalCredalSet) -> tuple[Indices, Indices, dict[str, NDArray[Any]]]:
+        """Of a line per input and class: row, number of the class, and what is written of both."""
+        arrays = self.arrays(sets)
+        if self.kept:
+            rows, classes = np.nonzero(arrays["kept"])
+            return rows, classes, {}
+        every = np.broadcast_to(np.arange(sets.shape[1]), sets.shape)
+        top = arrays.pop("top", every)
+        rows = np.repeat(np.arange(len(sets)), top.shape[1])
+        return rows, top.ravel(), {name: values.ravel() for name, values in arrays.items()}
+
+
+def _rounded(values: Array, towards: float | None) -> NDArray[np.float32]:
+    """Numbers as float32, the nearest or, if that is on the wrong side, the next `towards`."""
+    found = values.astype(np.float32)
+    if towards is not None:
+        wrong = found < values if towards else found > values
+        found[wrong] = np.nextafter(found[wrong], np.float32(towards))
+    return found
+
+
+BOUNDS = Written()
+
+
 @contextmanager
-def credal_writer(path: Path, *, file_format: str | None = None) -> Iterator[Append]:
+def credal_writer(
+    path: Path,
+    *,
+    file_format: str | None = None,
+    written: Written = BOUNDS,
+    grid: tuple[int, ...] | None = None,
+) -> Iterator[Append]:
     """A function that appends credal sets to a new file, as if they were one.
 
     * ``.npz``: lower, upper, point (n, K), and classes and the index if they have names.
-    * ``.npy``: (n, K, 2), the lower and the upper bound.
+    * ``.npy``: (n, K, 2), the lower and the upper bound; (n, K), the classes kept.
     * ``.csv``, ``.parquet``: a line per row and class: row, the index of the sets if they have
       one, class, lower, upper, point. In a .csv, names that a spreadsheet would take for formulas
       have an apostrophe before them.
 
     The file is there when the context is left without an error; its format is the ending of its
-    name, or `file_format` with or without the dot.
+    name, or `file_format` with or without the dot. In arrays, the axes of a `grid` take the place
+    of n.
     """
     suffix = _suffix(path, file_format)
     with replacing(path) as partial:
         if suffix == ".npz":
-            with _npz_members(partial) as append:
+            with _npz_members(partial, written, grid) as append:
                 yield append
         elif suffix == ".npy":
-            with partial.open("wb") as file, _growing_npy(file) as append_rows:
-                yield lambda sets: append_rows(np.stack([sets.lower, sets.upper], axis=-1))
+            with partial.open("wb") as file, _growing_npy(file, grid) as append_rows:
+                yield lambda sets: append_rows(_in_one(written.arrays(sets)))
         else:
-            with _credal_table(partial, suffix, _line_per_class) as append:
+            with _credal_table(
+                partial, suffix, lambda *rows: _line_per_class(written, *rows)
+            ) as append:
                 yield append
+
+
+def _in_one(arrays: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """What an .npy holds: the classes kept, or both bounds."""
+    if "kept" in arrays:
+        return arrays["kept"]
+    return np.stack([arrays["lower"], arrays["upper"]], axis=-1)
 
 
 @contextmanager
-def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
+def list_writer(path: Path, note: Mapping[str, str], written: Written = BOUNDS) -> Iterator[Append]:
     """A function that appends credal sets to a .parquet, one line per row, in a tenth of the time.
 
     The columns are row, and lists of K numbers: lower, upper, point; the `note` is kept in the
@@ -91,7 +175,7 @@ def list_writer(path: Path, note: Mapping[str, str]) -> Iterator[Append]:
     """
 
     def lines(sets: IntervalCredalSet, first_row: int) -> Any:
-        return _line_per_row(sets, first_row).replace_schema_metadata(dict(note))
+        return _line_per_row(written, sets, first_row).replace_schema_metadata(dict(note))
 
     with (
         replacing(path, sweep_first=False) as partial,
@@ -132,7 +216,7 @@ def column_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 
 
 @contextmanager
-def _npz_members(path: Path) -> Iterator[Append]:
+def _npz_members(path: Path, written: Written, grid: tuple[int, ...] | None) -> Iterator[Append]:
     """Appends to the members of a new .npz."""
     # Rows arrive together but members are stored one after the other: gather them in files, which
     # have no names, so that nothing of them is left if the process is killed.
@@ -148,11 +232,11 @@ def _npz_members(path: Path) -> Iterator[Append]:
                 classes = sets.classes
                 for name, values in (sets.index or {}).items():
                     names.setdefault(name, []).append(values)
-                for name, values in _bounds(sets).items():
+                for name, values in written.arrays(sets).items():
                     if name not in members:
                         file = gathered.enter_context(tempfile.TemporaryFile(dir=path.parent))
                         files[name] = file
-                        members[name] = growing.enter_context(_growing_npy(file))
+                        members[name] = growing.enter_context(_growing_npy(file, grid))
                     members[name](values)
 
             yield append
@@ -169,23 +253,27 @@ def _npz_members(path: Path) -> Iterator[Append]:
 
 
 @contextmanager
-def _growing_npy(file: IO[bytes]) -> Iterator[Callable[[Array], None]]:
+def _growing_npy(
+    file: IO[bytes], grid: tuple[int, ...] | None = None
+) -> Iterator[Callable[[NDArray[Any]], None]]:
     """A function that appends rows to a new .npy file, whose header is completed at the end."""
     shape: tuple[int, ...] = ()
+    kind = np.dtype("<f8")
 
     def write_header() -> None:
         file.seek(0)
+        axes = shape[:1] if grid is None else grid
         # NumPy pads the header so that it keeps its length when the first axis grows.
         np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f8", "fortran_order": False, "shape": shape}
+            file, {"descr": kind.str, "fortran_order": False, "shape": (*axes, *shape[1:])}
         )
 
-    def append(rows: Array) -> None:
-        nonlocal shape
+    def append(rows: NDArray[Any]) -> None:
+        nonlocal shape, kind
         if not shape:
-            shape = (0, *rows.shape[1:])
+            shape, kind = (0, *rows.shape[1:]), rows.dtype.newbyteorder("<")
             write_header()
-        file.write(rows.astype("<f8").tobytes())
+        file.write(rows.astype(kind).tobytes())
         shape = (shape[0] + len(rows), *shape[1:])
 
     yield append
@@ -265,34 +353,26 @@ def _harmless(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
 
 
-def _line_per_class(sets: IntervalCredalSet, first_row: int) -> Any:
+def _line_per_class(written: Written, sets: IntervalCredalSet, first_row: int) -> Any:
     """A record batch of row, class, lower, upper, point; a line for every row and class."""
     pa = arrow()
-    n, K = sets.shape
-    names = pa.array(sets.classes or [str(k) for k in range(K)])
-    index = np.tile(np.arange(K, dtype=np.int32), n)
-    columns: dict[str, Any] = {"row": np.repeat(np.arange(first_row, first_row + n), K)}
-    columns |= {
-        k: pa.array(v).take(np.repeat(np.arange(n), K)) for k, v in (sets.index or {}).items()
-    }
-    columns["class"] = pa.DictionaryArray.from_arrays(index, names).cast(pa.string())
-    return pa.record_batch(columns | {k: v.ravel() for k, v in _bounds(sets).items()})
+    names = pa.array(sets.classes or [str(k) for k in range(sets.shape[1])])
+    rows, classes, values = written.lines(sets)
+    columns: dict[str, Any] = {"row": first_row + rows}
+    columns |= {k: pa.array(v).take(rows) for k, v in (sets.index or {}).items()}
+    named = pa.DictionaryArray.from_arrays(classes.astype(np.int32), names)
+    return pa.record_batch(columns | {"class": named.cast(pa.string())} | values)
 
 
-def _line_per_row(sets: IntervalCredalSet, first_row: int) -> Any:
-    """A record batch of row, and of lists of K numbers lower, upper, point."""
+def _line_per_row(written: Written, sets: IntervalCredalSet, first_row: int) -> Any:
+    """A record batch of row, and of lists of numbers lower, upper, point."""
     pa = arrow()
-    n, K = sets.shape
+    n = len(sets)
     columns: dict[str, Any] = {"row": np.arange(first_row, first_row + n)} | dict(sets.index or {})
-    for name, values in _bounds(sets).items():
-        columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), K)
+    for name, values in written.arrays(sets).items():
+        lists = pa.array(values.ravel()), values.shape[1]
+        columns[name] = pa.FixedSizeListArray.from_arrays(*lists)
     return pa.record_batch(columns)
-
-
-def _bounds(sets: IntervalCredalSet) -> dict[str, Array]:
-    """The arrays (n, K) of a credal set, by name; it may have no point."""
-    arrays = {name: getattr(sets, name) for name in ("lower", "upper", "point")}
-    return {name: values for name, values in arrays.items() if values is not None}
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """One line per input, what a person needs: prediction, possible classes, what to check and to do.
 
 `_per_input` finds what a line says, `_printout` and `_report_page` show it. Imports from `model`,
-`io`, `credal` and `_base`.
+`io`, `credal`, `grids` and `_base`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from decal._base.data_frames import ROW, Index
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Array, Mask
 from decal.credal import CredalSet, row_index
+from decal.grids import CredalMaps
 from decal.io.formats import arrow, either
 from decal.io.whole_files import replacing
 from decal.io.writers import column_writer
@@ -78,7 +79,7 @@ class Report:
     @classmethod
     def of(
         cls,
-        credal: CredalSet,
+        credal: CredalSet | CredalMaps | list[CredalMaps],
         *,
         check: Any = None,
         costs: Any = None,
@@ -89,6 +90,11 @@ class Report:
 
         Parameters as for `report`.
         """
+        if isinstance(credal, CredalMaps | list):
+            rule = "be a set per line, and not maps"
+            fact = "logits with more axes than rows and classes"
+            remedy = "Report some inputs: decal.Report.of(maps[mask].flat)."
+            raise InputError("the sets of a report", rule, fact, remedy)
         best = predicted(credal)
         n, K = credal.shape
         index = credal.index or {ROW: np.arange(n)}

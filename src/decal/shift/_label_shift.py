@@ -138,7 +138,7 @@ class LabelShift(Model[FrequencyEvidence]):
         K, names = len(fitted.calibrated.frequencies), fitted.calibrated.names
         return Schema(K, names, self.probabilities, self.floor)
 
-    def fit(
+    def fit(  # type: ignore[override]  # of matrices alone
         self,
         logits: Any,
         labels: Any,

@@ -1,0 +1,383 @@
+"""Logits with more axes than rows and classes: pixels of images, tokens of sentences.
+
+They are put in rows where they are read, and sets back into the shape that the logits came in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from types import EllipsisType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decal._base.errors import InputError, Place
+from decal._base.numerics import Array, Indices, Mask
+from decal._base.row_checks import require_matrix, to_numpy
+
+__all__ = ["CredalMaps", "Grid"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Where rows come from: arrays of inputs, of which all axes but that of the classes are one.
+
+    Attributes
+    ----------
+    shapes : tuple of tuples of int
+        The axes of each array, without that of the classes.
+    axis : int
+        How many of them stand before the classes.
+    several : bool
+        Whether the arrays came in a list, one for each image or sentence.
+    known : (n,) array or None
+        Which inputs are rows, if others were left out because their labels are ignored.
+    """
+
+    shapes: tuple[Shape, ...]
+    axis: int
+    several: bool = False
+    known: Indices | None = None
+
+    @property
+    def ends(self) -> list[int]:
+        """Where the inputs of each array begin, and where the last ones end."""
+        return [0, *accumulate(map(math.prod, self.shapes))]
+
+    @property
+    def units(self) -> Indices | None:
+        """(n,) the array of a list, or the place on the first axis, of every row; None of rows."""
+        if self.several:
+            counts = np.diff(self.ends)
+        else:
+            first, *others = self.shapes[0]
+            counts = np.full(first if others else 0, math.prod(others))
+        return self._rows(np.repeat(np.arange(len(counts)), counts)) if len(counts) else None
+
+    def flat(self, values: Any, name: str) -> NDArray[Any]:
+        """(n,) values of the rows. Those of the first axes alone hold for all that is there."""
+        parts = _of_each(values, len(self.shapes), name) if self.several else [values]
+        found = []
+        for part, shape in zip(parts, self.shapes, strict=True):
+            array = to_numpy(part, name)
+            if array.shape != shape[: array.ndim] or not (array.ndim or self.several):
+                raise self._misshapen(name, array.shape, shape)
+            array = array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
+            found.append(np.broadcast_to(array, shape).ravel())
+        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+
+    def maps(self, sets: Any) -> Any:
+        """Sets of all inputs as maps of their array; of a list of arrays, as a list."""
+        if not self.several:
+            return CredalMaps(sets, self.shapes[0], self.axis)
+        parts = zip(self.shapes, pairwise(self.ends), strict=True)
+        return [CredalMaps(sets[a:b], shape, self.axis) for shape, (a, b) in parts]
+
+    def index(self, row: int, column: int | None = None) -> tuple[int, Shape]:
+        """The array that a row, or one of its entries, is from, and the index there."""
+        number = row if self.known is None else int(self.known[row])
+        part = int(np.searchsorted(self.ends, number, side="right")) - 1
+        place = np.unravel_index(number - self.ends[part], self.shapes[part])
+        index = [int(i) for i in place]
+        if column is not None:
+            index.insert(self.axis, column)
+        return part, tuple(index)
+
+    def _rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self.known is None else values[self.known]
+
+    @staticmethod
+    def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
+        rule = f"have the shape of the logits without their classes, {shape}"
+        return InputError(name, rule, f"shape {got}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridPlace(Place):
+    """Names rows and entries by their index in the arrays that they came in."""
+
+    grid: Grid
+
+    def row(self, row: int) -> str:
+        """Names one input."""
+        return self.entry(row)
+
+    def entry(self, row: int, column: int | None = None) -> str:
+        """Names one input, or a logit of it."""
+        part, index = self.grid.index(self.first_row + row, column)
+        within = f"in array {part}, " if self.grid.several else ""
+        return f"{within}at index {index if len(index) > 1 else index[0]}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CredalMaps:
+    """Credal sets of an array of inputs, such as the pixels of images, indexed as the array is.
+
+    Attributes
+    ----------
+    flat : CredalSet
+        The sets of all inputs in a row, in the order of `numpy.ravel`: for every other question.
+        `restored` puts its answers back into the shape.
+    shape : tuple of int
+        That of the inputs: of the logits, without the classes.
+    axis : int
+        The axis of the classes in `lower`, `upper`, `point` and `possible`, as in the logits.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits, labels = rng.normal(size=(8, 3, 5, 5)), rng.integers(0, 3, (8, 5, 5))
+    >>> d = decal.Decalibrator(0.9).fit(logits, labels, dim=1)
+    >>> maps = d.predict(logits, dim=1)
+    >>> maps
+    CredalMaps: 8 x 5 x 5 inputs, 3 classes, mean width 0.37...
+    >>> maps[0].upper.shape, maps.width.shape, maps.restored(maps.flat.total()).shape
+    ((3, 5, 5), (8, 5, 5), (8, 5, 5))
+    """
+
+    flat: Any
+    shape: Shape
+    axis: int
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes, if known."""
+        names: tuple[str, ...] | None = self.flat.classes
+        return names
+
+    @property
+    def lower(self) -> Array:
+        """The lower ends of the intervals, in the shape of the logits."""
+        return self.restored(self.flat.lower)
+
+    @property
+    def upper(self) -> Array:
+        """The upper ends of the intervals, in the shape of the logits."""
+        return self.restored(self.flat.upper)
+
+    @property
+    def point(self) -> Array:
+        """The prediction that the sets are around, in the shape of the logits."""
+        return self.restored(self.flat.point)
+
+    @property
+    def prediction(self) -> Indices:
+        """The most probable class of every input."""
+        return self.restored(self.flat.point.argmax(axis=1))
+
+    @property
+    def width(self) -> Array:
+        """The width of the widest interval of every input."""
+        return self.restored((self.flat.upper - self.flat.lower).max(axis=1))
+
+    @property
+    def possible(self) -> Mask:
+        """Whether each class is possible, in the shape of the logits."""
+        sets = self.flat
+        return self.restored(sets.decide(sets.rule) if sets.kept is None else sets.kept)
+
+    def restored(self, values: Any) -> NDArray[Any]:
+        """Answers of `flat`, (n,) or (n, K), in the shape of the inputs or of the logits."""
+        values = np.asarray(values)
+        found = values.reshape(*self.shape, *values.shape[1:])
+        return np.moveaxis(found, -1, self.axis) if values.ndim > 1 else found
+
+    def in_rows(self, values: Any, name: str) -> NDArray[Any]:
+        """(n, K) numbers of the classes, such as true distributions, in the shape of the logits."""
+        array, (n, K) = to_numpy(values, name), self.flat.shape
+        shape = (*self.shape[: self.axis], K, *self.shape[self.axis :])
+        if array.shape != shape:
+            raise InputError(name, f"have the shape of the logits, {shape}", f"shape {array.shape}")
+        return np.moveaxis(array, self.axis, -1).reshape(n, K)
+
+    def labelled(self, labels: Any, ignore_index: int | None = None) -> tuple[Any, NDArray[Any]]:
+        """The sets of inputs that are not ignored, and their labels, as all measures take them.
+
+        Parameters
+        ----------
+        labels : array
+            In the shape of the inputs.
+        ignore_index : int, optional
+            Inputs with this label are left out.
+        """
+        grid = Grid((self.shape,), self.axis)
+        if np.shape(labels) != self.shape:
+            raise grid._misshapen("labels", np.shape(labels), self.shape)
+        y = grid.flat(labels, "labels")
+        known = _known(y, ignore_index)
+        return (self.flat, y) if known is None else (self.flat[known], y[known])
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        """The maps of part of the inputs; the credal set, if it is one input."""
+        places = index if isinstance(index, tuple) else (index,)
+        plain = [isinstance(i, int | np.integer | slice | EllipsisType) for i in places]
+        if len(places) > 1 and not all(plain):
+            rule = "be whole numbers and slices, or one mask or list"
+            raise InputError("the index of maps", rule, f"{index}")
+        rows = np.arange(math.prod(self.shape)).reshape(self.shape)[index]
+        if rows.ndim == 0:
+            return self.flat[[int(rows)]]
+        if all(plain) and Ellipsis in places:
+            at = places.index(Ellipsis)
+            every = (slice(None),) * (len(self.shape) - len(places) + 1)
+            places = places[:at] + every + places[at + 1 :]
+        gone = sum(isinstance(i, int | np.integer) for i in places[: self.axis])
+        axis = min(self.axis - gone, rows.ndim)
+        return replace(self, flat=self.flat[rows.ravel()], shape=rows.shape, axis=axis)
+
+    def __repr__(self) -> str:
+        size = " x ".join(f"{n:,}" for n in self.shape)
+        n, K = self.flat.shape
+        mean = float((self.flat.upper - self.flat.lower).mean()) if n else 0.0
+        return f"CredalMaps: {size} inputs, {K:,} classes, mean width {mean:.3f}"
+
+
+class Flat(NamedTuple):
+    """Logits (n, K), labels and weights (n,), and where they come from."""
+
+    logits: Any
+    labels: Any
+    weights: Any
+    grid: Grid
+
+
+def is_dense(logits: Any) -> bool:
+    """Whether logits have other axes than rows and classes, or are a list of images.
+
+    A list of matrices may as well hold batches, and one of arrays with more axes, too: only the
+    axis of the classes, if it is given, makes them sentences or volumes.
+    """
+    return _axes(logits) == 3 if isinstance(logits, list | tuple) else _axes(logits) > 2
+
+
+def _axes(logits: Any) -> int:
+    """The axes of an array, or of the first array of a list; 0 of what is neither."""
+    listed = isinstance(logits, list | tuple) and len(logits) > 0
+    return int(getattr(logits[0] if listed else logits, "ndim", 0))
+
+
+def flattened(
+    logits: Any,
+    labels: Any = None,
+    weights: Any = None,
+    *,
+    dim: int | None = None,
+    ignore_index: int | None = None,
+    width: int | None = None,
+) -> Flat:
+    """Rows of logits with classes on any axis, and of labels of the same shape without it.
+
+    A list holds arrays of different sizes. Inputs whose label is `ignore_index` are left out. A
+    fitted model knows the number of classes, its `width`, which helps to find their axis.
+    """
+    several = isinstance(logits, list | tuple) and _axes(logits) > 1
+    arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
+    shapes, expected = [z.shape for z in arrays], None
+    if labels is not None:
+        answers = _of_each(labels, len(arrays), "labels") if several else [labels]
+        expected = [to_numpy(y, "labels").shape for y in answers]
+    axis = _class_axis(shapes, expected, dim, width, several=several)
+    if axis is None and labels is not None:
+        require_matrix(logits, labels)  # which says what else it may be
+    if axis is None:
+        raise _no_axis(shapes, expected, width)
+    if len({shape[axis] for shape in shapes}) > 1:
+        fact = f"{sorted({shape[axis] for shape in shapes})} on axis {axis}"
+        raise InputError("logits", "have as many classes in every array", fact)
+    grid = Grid(tuple(_without(shape, axis) for shape in shapes), axis, several)
+    rows = [np.moveaxis(z, axis, -1).reshape(-1, z.shape[axis]) for z in arrays]
+    z = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    y = None if labels is None else grid.flat(labels, "labels")
+    known = _known(y, ignore_index)
+    if known is not None and y is not None:
+        z, y, grid = z[known], y[known], replace(grid, known=known)
+    return Flat(z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid)
+
+
+def _of_each(values: Any, count: int, name: str) -> list[Any]:
+    """Values of each of several arrays."""
+    found = [*values] if isinstance(values, list | tuple | np.ndarray) else []
+    if len(found) != count:
+        fact = f"{len(found)}" if found else type(values).__name__
+        raise InputError(name, f"be a list of {count}, as logits are", fact)
+    return found
+
+
+def _known(labels: NDArray[Any] | None, ignore_index: int | None) -> Indices | None:
+    """Which labels are not ignored; None if that are all."""
+    if ignore_index is None or labels is None:
+        return None
+    known = labels != ignore_index
+    if len(labels) and not known.any():
+        raise InputError("labels", "not all be ignored", f"only {ignore_index}")
+    return None if known.all() else np.flatnonzero(known)
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _class_axis(
+    shapes: Sequence[Shape],
+    labels: Sequence[Shape] | None,
+    dim: int | None,
+    width: int | None,
+    *,
+    several: bool,
+) -> int | None:
+    """The axis of the classes: the one given, or the only one that fits; None if none does."""
+    n = len(shapes[0])
+    if n < 2 or any(len(shape) != n for shape in shapes):
+        fact = f"shapes {', '.join(map(str, sorted(set(shapes))[:3]))}"
+        raise InputError("logits", "have two axes or more, as many in every array", fact)
+    if dim is not None:
+        if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not -n <= dim < n:
+            raise InputError("dim", f"be an axis of logits, of which there are {n}", f"{dim!r}")
+        axis = int(dim) % n
+        if width not in (None, shapes[0][axis]):
+            fact = f"{dim}, of {shapes[0][axis]} entries, for logits of shape {shapes[0]}"
+            raise InputError("dim", f"be the axis of the {width} classes", fact)
+        for shape, known in zip(shapes, labels or (), strict=labels is not None):
+            if known != _without(shape, axis):
+                raise Grid._misshapen("labels", known, _without(shape, axis))
+        return axis
+    if n == 2 and not several:
+        return 1
+    fits = [
+        axis
+        for axis in range(n)
+        if labels in (None, [_without(shape, axis) for shape in shapes])
+        and all(width in (None, shape[axis]) for shape in shapes)
+    ]
+    if len(fits) > 1:
+        remedy = "Pass dim=1 for (images, classes, height, width), dim=-1 for classes last."
+        fact = _shown(shapes, labels)
+        raise InputError("dim", "say which axis holds the classes", fact, remedy)
+    return fits[0] if fits else None
+
+
+def _no_axis(
+    shapes: Sequence[Shape], labels: Sequence[Shape] | None, width: int | None
+) -> InputError:
+    """The error about arrays none of whose axes can be that of the classes."""
+    if labels is None:
+        return InputError("logits", f"have an axis of {width} classes", f"shape {shapes[0]}")
+    rule = "have the shape of the logits without one axis, that of the classes"
+    return InputError("labels", rule, _shown(shapes, labels))
+
+
+def _shown(shapes: Sequence[Shape], labels: Sequence[Shape] | None) -> str:
+    return f"logits of shape {shapes[0]}" + (f", labels of {labels[0]}" if labels else "")
