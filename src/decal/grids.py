@@ -285,10 +285,7 @@ def flattened(
     """
     several = isinstance(logits, list | tuple) and _axes(logits) > 1
     arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
-    shapes, expected = [z.shape for z in arrays], None
-    if labels is not None:
-        answers = _of_each(labels, len(arrays), "labels") if several else [labels]
-        expected = [to_numpy(y, "labels").shape for y in answers]
+    shapes, expected = [z.shape for z in arrays], _label_shapes(labels, len(arrays), several)
     axis = _class_axis(shapes, expected, dim, width, several=several)
     if axis is None and labels is not None:
         require_matrix(logits, labels)  # which says what else it may be
@@ -305,6 +302,14 @@ def flattened(
     if known is not None and y is not None:
         z, y, grid = z[known], y[known], replace(grid, known=known)
     return Flat(z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid)
+
+
+def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
+    """The shapes of the labels of each array, if there are labels."""
+    if labels is None:
+        return None
+    answers = _of_each(labels, count, "labels") if several else [labels]
+    return [to_numpy(y, "labels").shape for y in answers]
 
 
 def _of_each(values: Any, count: int, name: str) -> list[Any]:
@@ -344,16 +349,7 @@ def _class_axis(
         fact = f"shapes {', '.join(map(str, sorted(set(shapes))[:3]))}"
         raise InputError("logits", "have two axes or more, as many in every array", fact)
     if dim is not None:
-        if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not -n <= dim < n:
-            raise InputError("dim", f"be an axis of logits, of which there are {n}", f"{dim!r}")
-        axis = int(dim) % n
-        if width not in (None, shapes[0][axis]):
-            fact = f"{dim}, of {shapes[0][axis]} entries, for logits of shape {shapes[0]}"
-            raise InputError("dim", f"be the axis of the {width} classes", fact)
-        for shape, known in zip(shapes, labels or (), strict=labels is not None):
-            if known != _without(shape, axis):
-                raise Grid._misshapen("labels", known, _without(shape, axis))
-        return axis
+        return _given_axis(shapes, labels, dim, width)
     if n == 2 and not several:
         return 1
     fits = [
@@ -367,6 +363,23 @@ def _class_axis(
         fact = _shown(shapes, labels)
         raise InputError("dim", "say which axis holds the classes", fact, remedy)
     return fits[0] if fits else None
+
+
+def _given_axis(
+    shapes: Sequence[Shape], labels: Sequence[Shape] | None, dim: Any, width: int | None
+) -> int:
+    """The axis that `dim` names, if it fits classes and labels."""
+    n = len(shapes[0])
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer) or not -n <= dim < n:
+        raise InputError("dim", f"be an axis of logits, of which there are {n}", f"{dim!r}")
+    axis = int(dim) % n
+    if width not in (None, shapes[0][axis]):
+        fact = f"{dim}, of {shapes[0][axis]} entries, for logits of shape {shapes[0]}"
+        raise InputError("dim", f"be the axis of the {width} classes", fact)
+    for shape, known in zip(shapes, labels or (), strict=labels is not None):
+        if known != _without(shape, axis):
+            raise Grid._misshapen("labels", known, _without(shape, axis))
+    return axis
 
 
 def _no_axis(

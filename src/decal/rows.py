@@ -229,10 +229,9 @@ class Rows:
         if isinstance(logits, cls):
             return logits
         grid, place = None, IN_ARRAY
-        if dim is not None or ignore_index is not None or (schema.axes and is_dense(logits)):
-            _require_array(logits, schema, dim=dim, ignore_index=ignore_index)
-            given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
-            flat = flattened(logits, labels, sample_weight, **given, width=schema.width)
+        axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
+        if _has_axes(logits, schema, **axes):
+            flat = flattened(logits, labels, sample_weight, **axes, width=schema.width)
             logits, labels, sample_weight, grid = flat
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
@@ -242,44 +241,46 @@ class Rows:
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
-        framed, matrix = is_frame(logits), logits
+        framed, z = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
             z = read_label_logits(logits, schema, names)
         else:
             if framed and labelled:
                 frame = _labelled_frame(logits, labels, sample_weight, names, whole=whole)
-                matrix, labels, sample_weight, names = frame
+                z, labels, sample_weight, names = frame
             elif framed:
-                matrix, _ = class_columns(logits, names, others=id_columns(logits, ids))
+                z, _ = class_columns(logits, names, others=id_columns(logits, ids))
             if labelled:
-                require_matrix(matrix, labels)
-            z = (
-                matrix
-                if schema.takes(matrix)
-                else read_logits(matrix, schema, place=place, empty=empty)
-            )
+                require_matrix(z, labels)
+            z = z if schema.takes(z) else read_logits(z, schema, place=place, empty=empty)
         known = check_class_names(names, z.shape[1])
-        if labelled and schema.answers:
-            labels = check_answers(labels, z.shape, known, schema, whole=whole)
-        elif labelled:
-            n, K = z.shape
-            labels = check_labels(
-                labels, rows=n, classes=K, names=known, in_table=framed, place=place
+        if labelled:
+            size = {"rows": z.shape[0], "classes": z.shape[1]}
+            labels = (
+                check_answers(labels, z.shape, known, schema, whole=whole)
+                if schema.answers
+                else check_labels(labels, **size, names=known, in_table=framed, place=place)
             )
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
         return cls(z, labels, w, known, index, **shaped)
 
 
-def _require_array(logits: Any, schema: Schema, **given: int | None) -> None:
-    """InputError about what has no axes, or goes to a model that takes matrices alone."""
-    name = next((name for name, value in given.items() if value is not None), "logits")
+def _has_axes(logits: Any, schema: Schema, **given: int | None) -> bool:
+    """Whether there are axes to put in rows, or labels to ignore.
+
+    InputError about what has no axes, or goes to a model that takes matrices alone.
+    """
+    name = next((name for name, value in given.items() if value is not None), None)
+    if name is None:
+        return schema.axes and is_dense(logits)
     if not schema.axes:
         raise InputError(name, "go with a Decalibrator", "a model that takes matrices alone")
     if is_frame(logits) or schema.takes(logits):
         fact = f"a {type(logits).__name__}"
         raise InputError(name, "go with arrays", fact, "Leave rows out of it first.")
+    return True
 
 
 def in_units(rows: Rows, groups: Any, unit: str) -> Rows:

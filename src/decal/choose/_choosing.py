@@ -178,16 +178,9 @@ def choose(
         "confidence": confidence,
         "threshold": threshold,
     }
-    for name, value in given.items():
-        if value is not None and wish not in WISHES_OF[name]:
-            raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
     if isinstance(logits, Rows):
         labels = logits.labels
-    if wish in ("miss", "hold") and labels is None:
-        raise InputError("labels", f"be given with {wish}", "None")
-    if isinstance(model, Model) and not hasattr(model, "alpha"):
-        fact = f"a {type(model).__name__}, whose only level is its confidence"
-        raise InputError("model", f"have an alpha, to grant {wish}", fact)
+    _require_fitting(model, wish, labels, given)
     if answers_labels(model) and wish == "miss":
         beside = {"per": per, "groups": groups, "unit": unit, "dim": dim}
         for name, value in (beside | {"ignore_index": ignore_index}).items():
@@ -218,19 +211,35 @@ def choose(
             groups=groups,
             seed=seed,
         )
-    if unit is None and tolerate is not None:
-        raise InputError("tolerate", "go with unit", "no unit")
     if unit is not None:
-        if per is not None:
-            raise InputError("per", "be left out with unit", f"{per!r}")
         share = None if tolerate is None else check_alpha(tolerate, "tolerate")
         return for_miss_of_units(model, in_units(rows, groups, unit), target, rule, unit, share)
     if per is None:
         return for_miss(model, rows, target, rule, groups)
-    check_choice(per, "per", ("class",))
-    if groups is not None:
-        raise InputError("groups", "be left out with per='class'", "both")
     return for_miss_per_class(model, rows, target, rule)
+
+
+def _require_fitting(model: Any, wish: str, labels: Any, given: dict[str, Any]) -> None:
+    """InputError about a model, or about options that do not go with a wish or with another."""
+    for name, value in given.items():
+        if value is not None and wish not in WISHES_OF[name]:
+            raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
+    if wish in ("miss", "hold") and labels is None:
+        raise InputError("labels", f"be given with {wish}", "None")
+    if isinstance(model, Model) and not hasattr(model, "alpha"):
+        fact = f"a {type(model).__name__}, whose only level is its confidence"
+        raise InputError("model", f"have an alpha, to grant {wish}", fact)
+    if answers_labels(model):
+        return
+    per, unit = given["per"], given["unit"]
+    if unit is None and given["tolerate"] is not None:
+        raise InputError("tolerate", "go with unit", "no unit")
+    if per is not None:
+        if unit is not None:
+            raise InputError("per", "be left out with unit", f"{per!r}")
+        check_choice(per, "per", ("class",))
+        if given["groups"] is not None:
+            raise InputError("groups", "be left out with per='class'", "both")
 
 
 def _for_width(model: Predictor, data: Rows, width: float) -> Choice:

@@ -192,6 +192,18 @@ def is_numeric(kind: Any) -> bool:
 # Arrays
 
 
+def _require_axes(
+    name: str, shape: tuple[int, ...], what: str, dimensions: int, dim: int | None
+) -> None:
+    """InputError about an array with too few axes, or with more than are said to be there."""
+    if len(shape) < dimensions or (dim is None and len(shape) > dimensions):
+        kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
+        many = "Of more axes, say with --dim which holds the classes." if len(shape) > 2 else ""
+        raise InputError(name, f"be {kind}", f"shape {shape} in {what}", many)
+    if dim is not None and dimensions == 2 and not -len(shape) <= dim < len(shape):
+        raise InputError("dim", f"be an axis of {what}", f"{dim} for shape {shape}")
+
+
 def open_array(
     name: str, file: DataFile, key: str | None, *, dimensions: int, dim: int | None = None
 ) -> Stream:
@@ -211,12 +223,7 @@ def open_array(
     shape, dtype = header.shape, header.dtype
     by_columns = header.fortran and len(shape) > 1
     what = f"{path}, key {key}" if key else str(path)
-    if len(shape) < dimensions or (dim is None and len(shape) > dimensions):
-        kind = "a matrix with a column per class" if dimensions == 2 else "a vector"
-        many = "Of more axes, say with --dim which holds the classes." if len(shape) > 2 else ""
-        raise InputError(name, f"be {kind}", f"shape {shape} in {what}", many)
-    if dim is not None and dimensions == 2 and not -len(shape) <= dim < len(shape):
-        raise InputError("dim", f"be an axis of {what}", f"{dim} for shape {shape}")
+    _require_axes(name, shape, what, dimensions, dim)
     if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
         raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])

@@ -121,19 +121,8 @@ class LogitSource:
             if known is not None and not len(known):
                 start += n
                 continue
-            if known is not None:  # for the checks, which name rows, any known one stands in
-                stand_in = np.full(n, known[0])
-                stand_in[known] = known
-                blocks = tuple(block[stand_in] for block in blocks)
-            beside = self._beside(start, n, dict(zip(others, blocks[1:], strict=True)))
-            name, place = self.logits.name, self.logits.place(start)
-            if self.probabilities:
-                fine, advice = ~np.isnan(blocks[0]), "Repair or leave out such rows first."
-                require_all(fine, blocks[0], name, "be numbers", place=place, advice=advice)
-            z = read_logits(blocks[0], schema, name=name, place=place, remedy=REMEDY)
-            rows = Rows(z, *beside, self._units(start, n))
-            if self.labels is not None:
-                require_possible(rows, schema, self.labels.place(start))
+            blocks = _stood_in(blocks, known)
+            rows = self._read(start, blocks[0], dict(zip(others, blocks[1:], strict=True)), schema)
             yield (
                 rows if known is None else replace(rows[known], grid=Grid(((n,),), 1, known=known))
             )
@@ -143,6 +132,19 @@ class LogitSource:
         if start and not found and not self.may_be_empty:
             fact = f"only {self.ignore_index} in {self.labels and self.labels.path}"
             raise InputError("labels", "not all be ignored", fact)
+
+    def _read(self, start: int, block: Block, others: Mapping[Any, Block], schema: Schema) -> Rows:
+        """Rows of one block of every stream, which begin at `start`, after every check."""
+        beside = self._beside(start, len(block), others)
+        name, place = self.logits.name, self.logits.place(start)
+        if self.probabilities:
+            fine, advice = ~np.isnan(block), "Repair or leave out such rows first."
+            require_all(fine, block, name, "be numbers", place=place, advice=advice)
+        z = read_logits(block, schema, name=name, place=place, remedy=REMEDY)
+        rows = Rows(z, *beside, self._units(start, len(block)))
+        if self.labels is not None:
+            require_possible(rows, schema, self.labels.place(start))
+        return rows
 
     def all(self) -> Rows:
         """All rows, in memory."""
@@ -180,6 +182,15 @@ class LogitSource:
         ids = {name: others[(name,)] for name in self.ids}
         index = check_index(ids, n, "id") if ids else None
         return labels, weights, names, index, truth
+
+
+def _stood_in(blocks: tuple[Block, ...], known: Indices | None) -> tuple[Block, ...]:
+    """Blocks in which a known row stands in for each that is ignored: checks name rows."""
+    if known is None:
+        return blocks
+    stand_in = np.full(len(blocks[0]), known[0])
+    stand_in[known] = known
+    return tuple(block[stand_in] for block in blocks)
 
 
 def _regrouped(blocks: Iterable[Block], rows: int) -> Iterator[Block]:
