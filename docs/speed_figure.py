@@ -44,7 +44,7 @@ def curves(found: list[dict], narrow: bool) -> Figure:
         draw(axes, over, found)
     handles, names = panels[0].get_legend_handles_labels()
     columns = 2 if narrow else 3
-    lines = "Sets take a few softmaxes,", "whatever the size"
+    lines = "Time grows with the data,", "as that of a softmax does"
     figure.suptitle(("\n" if narrow else " ").join(lines), fontsize=10)
     figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
     return figure
