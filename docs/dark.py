@@ -27,6 +27,7 @@ COUNTERPARTS = {
     "#b7b7b7": "#5b5d61",
     "#b0b0b0": "#8a8d92",  # grids and guides
     "#a8a8a8": "#8a8d92",
+    "#a4a4a4": "#8a8d92",
     "#9a9a9a": "#8a8d92",
     "#999999": "#8a8d92",
     "#7f7f7f": "#9da0a5",
@@ -46,6 +47,8 @@ COUNTERPARTS = {
     "#80b8d8": "#356480",  # their tints, of intervals
     "#4f9eca": "#4282a6",
     "#f4d794": "#6d5010",
+    "#2e8bc0": "#4a97c3",  # of several models
+    "#eec057": "#9e7007",
     "#1f77b4": "#56b4e9",  # Matplotlib's
     "#ff7f0e": "#e69f00",
     "#2ca02c": "#1fbf92",
