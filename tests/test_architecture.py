@@ -26,10 +26,10 @@ LAYERS = {
     "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
     "questions": "evaluate choose coupled shift report ensembles",
-    "model": "directions promise model decalibrator multilabel",
+    "model": "directions promise new_inputs model decalibrator multilabel",
     "files": "io",
     "sets": "credal",
-    "base": "_base grids rows",
+    "base": "_base grids schema rows",
 }
 
 WORKSHOPS = {"io", "cli"}
@@ -69,6 +69,8 @@ TESTS_ELSEWHERE = {
     "coupled._region": "coupled/test_coupled.py",
     "coupled._solver": "coupled/test_coupled.py",
     "credal._interval_rows": "credal/test_credal_set.py",
+    "new_inputs": "test_model.py",
+    "schema": "test_rows.py",
     "directions._best_model": "directions/test_reference.py",
     "directions._log_likelihood": "directions/test_reference.py",
     "directions._summarise": "directions/test_margins.py",

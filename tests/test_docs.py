@@ -139,9 +139,11 @@ ROOMS = {
     "io",
     "model",
     "multilabel",
+    "new_inputs",
     "pretrained",
     "refutation",
     "rows",
+    "schema",
     "shift",
     "style",
 }

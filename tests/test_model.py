@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import decal
-from decal.model import NewInputs, predict_rows, read_inputs
+from decal.model import predict_rows, read_inputs
+from decal.new_inputs import NewInputs
 from decal.rows import Rows
 
 RNG = np.random.default_rng(5)

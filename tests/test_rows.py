@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from decal.rows import Rows, Schema, require_possible
+from decal.rows import Rows, require_possible
+from decal.schema import Schema
 
 Z = np.arange(12.0).reshape(4, 3)
 Y = np.array([0, 2, 1, 2])

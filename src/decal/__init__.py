@@ -32,7 +32,7 @@ from decal.evaluate import metrics as metrics
 from decal.grids import CredalMaps as CredalMaps
 from decal.model import load
 from decal.rows import Rows
-from decal.rows import logits_from_probabilities as logits_from_probabilities
+from decal.schema import logits_from_probabilities as logits_from_probabilities
 
 if TYPE_CHECKING:
     from decal import coupled as coupled

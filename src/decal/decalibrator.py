@@ -46,7 +46,8 @@ from decal.model import (
     require_model_reference,
     shift_columns,
 )
-from decal.rows import Rows, Schema, check_floor
+from decal.rows import Rows
+from decal.schema import Schema, check_floor
 
 if TYPE_CHECKING:
     from decal.io.model_files import Arrays

@@ -21,7 +21,8 @@ from decal._base.row_checks import check_class_names, to_numpy
 from decal._base.set_checks import MANY_MEMBERS, read_frames
 from decal._base.settings import check_flag
 from decal.credal import HullCredalSet, IntervalCredalSet, union
-from decal.rows import REMEDY, Rows, Schema, check_floor, read_logits
+from decal.rows import Rows
+from decal.schema import REMEDY, Schema, check_floor, read_logits
 
 if TYPE_CHECKING:
     from decal.decalibrator import Decalibrator

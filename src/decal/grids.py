@@ -180,8 +180,7 @@ class CredalMaps:
     @property
     def possible(self) -> Mask:
         """Whether each class is possible, in the shape of the logits."""
-        sets = self.flat
-        return self.restored(sets.decide(sets.rule) if sets.kept is None else sets.kept)
+        return self.restored(self.flat.possible_mask())
 
     def restored(self, values: Any) -> NDArray[Any]:
         """Answers of `flat`, (n,) or (n, K), in the shape of the inputs or of the logits."""

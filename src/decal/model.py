@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Generic, Self, TypeVa
 
 import numpy as np
 
-from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
+from decal._base.confidences import Confidences
 from decal._base.data_frames import class_columns, is_frame, require_same_order
-from decal._base.errors import AnswerWarning, InputError, NotFittedError
+from decal._base.errors import InputError, NotFittedError
 from decal._base.markup import table
 from decal._base.row_checks import check_labels, check_logits
 from decal._base.settings import FrozenSettings, check_alpha
-from decal.credal import IntervalCredalSet, warn_of_width
+from decal.credal import IntervalCredalSet
+from decal.new_inputs import FEWEST_SETS, NewInputs
 from decal.promise import Promise
-from decal.rows import Rows, Schema, require_possible
+from decal.rows import Rows, require_possible
+from decal.schema import Schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +40,6 @@ CLASSES_SHOWN = 20  # classes that a notebook lists
 LINE = 96  # columns of a line that is printed
 FAR_FROM_REFERENCE = 10.0  # budgets between a model and its reference that are worth a warning
 
-UNLIKE = 1e-3
-"""New inputs are unlike the labelled ones if chance makes them differ so with this probability."""
-
-SAME_ROWS = 1e-9  # distribution functions of confidences that differ by less are of the same rows
-FEWEST_SETS = 10  # fewer sets say little about their mean width
 
 E = TypeVar("E")
 
@@ -474,54 +471,6 @@ def shift_columns(model: Any) -> dict[str, list[str]]:
     shifts = model.shifts()
     ends = {"least shift": shifts.lower, "greatest shift": shifts.upper}
     return {heading: [f"{t:+.3f}" for t in values] for heading, values in ends.items()}
-
-
-class NewInputs:
-    """What is noticed of new inputs, over all chunks of them, and told once per model."""
-
-    def __init__(self, model: Model[Any], alpha: float) -> None:
-        self.model, self.alpha = model, alpha
-        self.rows, self._width = 0, 0.0
-        self._seen: Confidences | None = None
-
-    def add(self, rows: Rows, sets: Any) -> Self:
-        """Take note of some inputs and their sets."""
-        n = len(rows)
-        enough = n >= FEWEST_NEW_ROWS or self._seen is not None
-        if enough and self.model.confidences() is not None and "unlike" not in self.model._told:
-            more = Confidences.of(rows.logits)
-            self._seen = more if self._seen is None else self._seen + more
-        self.rows += n
-        self._width += float(sets.upper.mean() - sets.lower.mean()) * n if n else 0.0
-        return self
-
-    @property
-    def mean_width(self) -> float:
-        """Of all intervals."""
-        return self._width / self.rows
-
-    def warn(self) -> None:
-        """Tell, once each, of inputs unlike the labelled ones and of sets that exclude nothing."""
-        told = self.model._told
-        if self._seen is not None and "unlike" not in told:
-            self._warn_if_unlike(self._seen, told)
-        if self.alpha > 0 and self.rows >= FEWEST_SETS and "vacuous" not in told:
-            warn_of_width(self.mean_width, self.alpha, told)
-
-    def _warn_if_unlike(self, new: Confidences, told: set[str]) -> None:
-        """The first inputs that are not the labelled ones settle it."""
-        fitted = self.model.confidences()
-        if fitted is None or new.rows < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
-            return
-        told.add("unlike")
-        p = fitted.p_value(new)
-        if p < UNLIKE:
-            AnswerWarning.warn(
-                f"logits must look like those that fit was given: got a mean confidence of "
-                f"{new.mean:.2f} on {new.rows:,.0f} inputs, and {fitted.mean:.2f} on the labelled "
-                f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
-                "the inputs are of another kind, the labels say little about them."
-            )
 
 
 def read_inputs(

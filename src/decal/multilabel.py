@@ -49,7 +49,8 @@ from decal.model import (
     require_model_reference,
     shift_columns,
 )
-from decal.rows import Answers, Rows, Schema, check_floor
+from decal.rows import Rows
+from decal.schema import Answers, Schema, check_floor
 
 __all__ = ["MultiLabelDecalibrator"]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import decal
-from decal.rows import look_like_probabilities
+from decal.schema import look_like_probabilities
 from helpers.strategies import labelled_logits
 
 

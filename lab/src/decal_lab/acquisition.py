@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from decal.credal import CredalSet, require_same_order
-from decal.rows import Rows, Schema
+from decal.rows import Rows
+from decal.schema import Schema
 from decal_lab.checks import Array, Indices, check_count
 
 __all__ = ["most_informative", "spread_out"]

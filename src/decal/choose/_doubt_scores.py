@@ -19,7 +19,8 @@ from decal.credal import CredalSet
 from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage, risk_coverage
 from decal.model import predict_rows
-from decal.rows import Rows, Schema, require_possible
+from decal.rows import Rows, require_possible
+from decal.schema import Schema
 
 Labels = NDArray[np.intp]
 

@@ -39,7 +39,8 @@ from decal.choose._thresholds import Rule, read_rule, rule_for
 from decal.decalibrator import Decalibrator
 from decal.evaluate.metrics import RiskCoverage
 from decal.model import Model, Saved, require_classes
-from decal.rows import Rows, Schema, check_floor
+from decal.rows import Rows
+from decal.schema import Schema, check_floor
 
 if TYPE_CHECKING:
     from decal.io.model_files import Arrays

@@ -98,16 +98,18 @@ class Choice:
         With per="class", class k is kept if it is in the decision set at *its* alpha, and always if
         that is 0. No set is empty: every Decalibrator keeps its own prediction.
         """
-        kind, rule = self.promise.kind, self.promise.rule
-        if kind != "miss":
-            raise InputError("a choice", "be of miss, to decide", kind, "Call predict.")
+        if self.promise.kind != "miss":
+            raise InputError(
+                "a choice", "be of miss, to decide", self.promise.kind, "Call predict."
+            )
         sets: Any = self.predict(logits, groups=groups, dim=dim)
         if isinstance(sets, CredalMaps):
             return sets.possible
         if self.promise.per == "label":
             answers: NDArray[Any] = sets.decide()
             return answers
-        return np.asarray(sets.decide(rule)) if sets.kept is None else sets.kept
+        kept: NDArray[Any] = sets.possible_mask()
+        return kept
 
     def promised(self) -> Model[Any]:
         """The model at this alpha, with the promise: it predicts, reports and saves so."""

@@ -27,7 +27,7 @@ from decal.choose._order import allowed
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, one_wish
 from decal.decalibrator import Decalibrator
-from decal.directions import Local, parse_directions
+from decal.directions import Local, find_reference, parse_directions
 from decal.model import promised_sets
 from decal.rows import Rows, in_units
 
@@ -259,10 +259,8 @@ class Wish:
         name = self.settings.get("reference", "auto")
         if self.name != "miss" or name == "model" or not isinstance(rows.logits, np.ndarray):
             return ()
-        here, there = (
-            model.reference_model,
-            Kind(("local",), name).fit(rows, self._fixed).reference_model,
-        )
+        here = model.reference_model
+        there = find_reference(rows.logits, rows.labels, rows.weights, scale=True, name=name)
         scale = there.scale / here.scale
         found = np.append(there.center - scale * here.center, scale)
         return tuple(found.tolist()) if np.isfinite(found).all() else ()
@@ -406,8 +404,7 @@ class Wish:
         costs = {"classes": K, "width": width, "chosen_on": chosen_on}
         vacuous = width >= NEARLY_ALL
         if self.name == "miss":
-            kept = sets.decide(promise.rule) if sets.kept is None else sets.kept
-            size = kept.sum(axis=1)
+            size = sets.possible_mask().sum(axis=1)
             costs |= {"kept": float(size.mean()), "single": float((size == 1).mean())}
             costs |= plain_sizes(plain_logits(some), some.labels, self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K

@@ -21,7 +21,7 @@ from decal.io.checkpoints import EVERY, FitCheckpoint, learn
 from decal.io.folders import Folder, Layout, open_folder
 from decal.io.row_files import labels_are_names, unlabelled_refusal
 from decal.io.writers import BOUNDS, Written, check_output
-from decal.model import NewInputs
+from decal.new_inputs import NewInputs
 
 CLASSES_SHOWN = 20
 

@@ -21,7 +21,7 @@ from decal.credal import CredalSet
 from decal.io.folders import Layout
 from decal.io.formats import arrow, open_file, open_table
 from decal.io.writers import check_output, column_writer
-from decal.model import NewInputs
+from decal.new_inputs import NewInputs
 from decal.report import ACTION_RULES, SAVED, Report, in_parts, summary, titled
 
 SHOWN = 20  # lines that are enough for the terminal

@@ -24,7 +24,8 @@ from decal.io.folders import Folder, Layout
 from decal.io.predictions import Predict, predict_files
 from decal.io.progress import ProgressBar
 from decal.io.writers import BOUNDS, Written, check_output, credal_writer
-from decal.model import NewInputs, promised_sets
+from decal.model import promised_sets
+from decal.new_inputs import NewInputs
 from decal.promise import Promise
 from decal.rows import Rows
 

@@ -6,7 +6,7 @@ probability over that region. The upper endpoint is a convex program. The lower 
 the paper leaves it open; here every endpoint comes with an inner value that some plausible shift
 attains and an outer value that none exceeds.
 
-May import from `_base`, `rows`, `io`, `credal`, `directions` and `model`.
+May import from `_base`, `schema`, `rows`, `io`, `credal`, `directions` and `model`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from decal.coupled._loss import ShiftLoss
 from decal.credal import IntervalCredalSet
 from decal.io.model_files import Arrays
 from decal.model import FAR_FROM_REFERENCE, Model
-from decal.rows import Rows, Schema, check_floor
+from decal.rows import Rows
+from decal.schema import Schema, check_floor
 
 __all__ = ["CoupledCredalSet", "CoupledDecalibrator", "Diagnostics"]
 

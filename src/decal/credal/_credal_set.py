@@ -298,10 +298,18 @@ class CredalSet(IntervalRows):
         >>> c.possible()
         [['a', 'b']]
         """
-        if rule is None and self.kept is not None:
-            return self._named(self.kept)
-        rule = check_choice(self.rule if rule is None else rule, "rule", decisions.SET_RULES)
-        return self._named(self.decide(rule, empty=empty))
+        if rule is None:
+            return self._named(self.possible_mask(empty=empty))
+        return self._named(
+            self.decide(check_choice(rule, "rule", decisions.SET_RULES), empty=empty)
+        )
+
+    def possible_mask(self, *, empty: str = "raise") -> Mask:
+        """(n, K) the classes that `possible` names."""
+        if self.kept is not None:
+            return self.kept
+        kept: Mask = self.decide(self.rule, empty=empty)
+        return kept
 
     def promised(self, rule: str, kept: Any = None) -> Self:
         """These sets, with what a promise calls possible: by a rule, or as `kept` (n, K) marks."""

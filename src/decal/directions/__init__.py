@@ -1,6 +1,6 @@
 """What may move: one file per direction, with its evidence, endpoints and box.
 
-Imports from `_base`, `rows` and `credal`.
+Imports from `_base`, `schema` and `credal`.
 """
 
 from __future__ import annotations

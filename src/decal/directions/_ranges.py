@@ -32,7 +32,7 @@ from decal._base.arrays import (
 from decal._base.numerics import Array
 from decal.credal import decisions
 from decal.directions._direction import Direction, Tensor, TensorInputs
-from decal.rows import SMALLEST
+from decal.schema import SMALLEST
 
 LOG_SMALLEST = math.log(SMALLEST)  # the logit of a probability of 0
 

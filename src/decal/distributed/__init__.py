@@ -4,7 +4,8 @@ Every partition is summarised where it lies, on whatever the collection runs on;
 merged in a tree, and what reaches the caller is an ordinary `Decalibrator`, equal to the fit on one
 machine. No rows are collected, but by `observe`: a LabelShift keeps K numbers of each input.
 
-Imports from `_base`, `io`, `rows`, `credal`, `directions`, `model`, `decalibrator` and `shift`.
+Imports from `_base`, `io`, `schema`, `rows`, `credal`, `directions`, `model`, `decalibrator` and
+`shift`.
 """
 
 from __future__ import annotations

@@ -20,14 +20,8 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator
 from decal.directions import require_capability
 from decal.model import load
-from decal.rows import (
-    Rows,
-    Schema,
-    look_like_probabilities,
-    read_logits,
-    require_possible,
-    warn_of_probabilities,
-)
+from decal.rows import Rows, require_possible
+from decal.schema import Schema, look_like_probabilities, read_logits, warn_of_probabilities
 from decal.shift import LabelShift
 
 FAN_IN = 8  # summaries merged by one task

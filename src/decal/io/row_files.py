@@ -37,7 +37,8 @@ from decal.io.formats import (
     open_lists,
     open_table,
 )
-from decal.rows import Rows, Schema, check_floor, read_logits, require_possible
+from decal.rows import Rows, require_possible
+from decal.schema import Schema, check_floor, read_logits
 
 USUAL_KEYS = {
     "logits": ("logits",),

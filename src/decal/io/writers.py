@@ -86,7 +86,7 @@ class Written:
     def arrays(self, sets: IntervalCredalSet) -> dict[str, NDArray[Any]]:
         """Arrays with a row per input, by name; sets may have no point."""
         if self.kept:
-            return {"kept": sets.decide(sets.rule) if sets.kept is None else sets.kept}
+            return {"kept": sets.possible_mask()}
         found: dict[str, NDArray[Any]] = {"lower": sets.lower, "upper": sets.upper}
         point = sets.lower if sets.point is None else sets.point
         if sets.point is not None:

@@ -24,7 +24,7 @@ from decal.onnx._endings import (
     read_model,
     unused_prefix,
 )
-from decal.rows import look_like_probabilities, warn_of_probabilities
+from decal.schema import look_like_probabilities, warn_of_probabilities
 
 NEEDED = "running ONNX models needs ONNX Runtime: pip install 'decal[onnx]'"
 

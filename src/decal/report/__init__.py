@@ -108,7 +108,6 @@ class Report:
             check = np.array([len(names) != 1 for names in possible], dtype=bool)
         elif check is not None:
             check = share_to_check(assurance(credal, promise), check)
-        better = promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
         return cls(
             index=index,
             prediction=as_names(credal.classes, K)[best],
@@ -116,7 +115,9 @@ class Report:
             lower=lower,
             upper=credal.upper[np.arange(n), best],
             check=check,
-            action=None if costs is None else cheapest(credal, costs, rule, better),
+            action=None
+            if costs is None
+            else cheapest(credal, costs, rule, better_point(credal, promise)),
             promise=str(promise or ""),
         )
 
@@ -223,9 +224,14 @@ class Report:
         return in_notebook(self)
 
 
+def better_point(credal: CredalSet, promise: Any) -> Array | None:
+    """(n, K) the prediction that all labelled rows fitted, where sets were fitted on some."""
+    return promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
+
+
 def assurance(credal: CredalSet, promise: Any) -> Array:
     """(n,) how sure the prediction is: its probability fitted on all rows, or its lower one."""
-    better = promise.recalibrated(credal.point) if isinstance(promise, Promise) else None
+    better = better_point(credal, promise)
     found: Array = credal.lower if better is None else better
     return found[np.arange(len(credal)), predicted(credal)]
 

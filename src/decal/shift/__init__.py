@@ -1,6 +1,6 @@
 """Class frequencies that change: credal sets from unlabelled inputs, or from what one supposes.
 
-May import from `_base`, `io`, `credal`, `directions`, `rows`, `model` and `decalibrator`.
+May import from `_base`, `io`, `credal`, `directions`, `schema`, `rows`, `model` and `decalibrator`.
 """
 
 from decal.shift._calibrated import is_calibrated

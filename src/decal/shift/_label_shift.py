@@ -18,7 +18,8 @@ from decal.credal import IntervalCredalSet
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.io.model_files import Arrays
 from decal.model import Model
-from decal.rows import Rows, Schema, check_floor
+from decal.rows import Rows
+from decal.schema import Schema, check_floor
 from decal.shift._calibrated import Calibrated, calibrate, check_sums_to_one, is_calibrated
 from decal.shift._frequency_evidence import FrequencyEvidence
 from decal.shift._likelihood import Likelihood, most_likely

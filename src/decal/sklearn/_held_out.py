@@ -30,7 +30,8 @@ from decal._base.errors import FitWarning, InputError
 from decal._base.numerics import Array
 from decal._base.row_checks import check_weights, to_numpy
 from decal._base.settings import check_choice
-from decal.rows import SMALLEST, Rows, Schema, logits_from_probabilities, read_logits
+from decal.rows import Rows
+from decal.schema import SMALLEST, Schema, logits_from_probabilities, read_logits
 
 Indices = NDArray[np.intp]
 

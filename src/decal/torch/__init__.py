@@ -1,6 +1,6 @@
 """PyTorch: logits of a model and a loader, and credal sets as a layer of a network.
 
-Imports from `_base`, `rows`, `credal`, `io`, `directions`, `decalibrator` and `choose`.
+Imports from `_base`, `schema`, `credal`, `io`, `directions`, `decalibrator` and `choose`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from decal._base.row_checks import check_labels, check_weights
 from decal._base.settings import check_keywords
 from decal.choose import decalibrate, one_wish
 from decal.decalibrator import Decalibrator
-from decal.rows import look_like_probabilities, warn_of_probabilities
+from decal.schema import look_like_probabilities, warn_of_probabilities
 
 with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
     import torch
