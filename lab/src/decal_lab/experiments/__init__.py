@@ -64,6 +64,11 @@ EXPERIMENTS = {
     "chaosnli": Listing(
         "All credal methods on ChaosNLI, and the published curve", "chaosnli", needs=("NLI logits",)
     ),
+    "mriqc": Listing(
+        "All credal methods on brain images: a stand-in for QualityMRI",
+        "mriqc",
+        needs=("MRI ratings",),
+    ),
     "solvers": Listing(
         "decal's solver and the published one on the same logits",
         "solvers",
@@ -124,6 +129,14 @@ EXPERIMENTS = {
     ),
     "validity": Listing(
         "Guaranteed sets: promised and achieved coverage, efficiency", "validity", needs=WITH_TRUTH
+    ),
+    "ordered": Listing(
+        "Ordered classes: intervals against other sets, and a tilt",
+        "ordered",
+        needs=("ordered ratings",),
+    ),
+    "chexpert": Listing(
+        "Findings in X-rays: ten models, eight radiologists", "chexpert", needs=("X-ray findings",)
     ),
     "fashion-mnist": Listing(
         "All credal methods on Fashion-MNIST: detection, coverage",

@@ -75,9 +75,16 @@ class ChaosPlan(Plan):
     ----------
     inputs : str
         EMBEDDINGS or LOGITS.
+    title, question : str
+        Of tables and of the figure.
+    published : pair of str
+        The data and the model of the published curve.
     """
 
     source: str = "chaosnli"
+    title: str = "ChaosNLI"
+    question: str = "Who holds people's answers?"
+    published: tuple[str, str] = ("chaosnli", "fcnet")
     classes: int = 3
     epochs: int = 20
     learning_rate: float = 1e-3
@@ -86,7 +93,7 @@ class ChaosPlan(Plan):
     def prepare(self, labels: str, seed: int, folder: Path, out: Path) -> InputSplit:  # noqa: ARG002
         """Pairs in random order, with labels drawn from judgements; one part trains and fits."""
         rng = np.random.default_rng(seed)
-        x, human = pairs(folder, self.inputs)
+        x, human = self.judged(folder)
         order = rng.permutation(len(x))
         drawn = draw_labels(human, rng)
         test, train = np.split(order, [round(TEST_SHARE * len(x))])
@@ -97,8 +104,18 @@ class ChaosPlan(Plan):
         return InputSplit(fitted, fitted, (x[test], drawn[test]), human[test], {})
 
     def contents(self, labels: str, folder: Path) -> dict[str, Any]:  # noqa: ARG002
-        """The pairs of sentences, and people's judgements of them."""
-        return {"data": pairs(folder, self.inputs)}
+        """What was judged, and people's judgements of it."""
+        return {"data": self.judged(folder)}
+
+    def judged(self, folder: Path) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """(n, d) inputs, and (n, K) people's judgements of them."""
+        return pairs(folder, self.inputs)
+
+    @property
+    def seen(self) -> str:
+        """What the networks see, in words."""
+        what = "its embedding" if self.inputs == EMBEDDINGS else "three logits of RoBERTa"
+        return f"for a pair, {what}"
 
     def data(self, labels: str) -> str:
         """The name of the data in rows, which includes the kind of inputs."""
@@ -160,13 +177,13 @@ def findings(
     rows = rows_of(store, plan, seeds, DRAWN)
     found = entries(rows)
     lines = curves(found)
-    theirs = published.coverage("chaosnli", "fcnet")
+    theirs = published.coverage(*plan.published)
     further = Table(
         title="Coverage at the efficiencies of the published run",
         headings=("alpha", "efficiency", "published", "class", "diff.", "both", "diff."),
         sections=_compared(lines, theirs),
         caption=(
-            "published: decalibration of the paper's network on its embeddings; "
+            "published: decalibration of the paper's network on its own inputs; "
             "alpha is its own\nboth: class + temperature"
         ),
     )
@@ -178,7 +195,7 @@ def findings(
     line = {} if theirs is None else {PUBLISHED: theirs.path()}
     return Findings(
         narrow,
-        {"tradeoff": partial(tradeoff, paths(lines) | line, STYLES, "Who holds people's answers?")},
+        {"tradeoff": partial(tradeoff, paths(lines) | line, STYLES, plan.question)},
         in_files=wide,
         texts={"table.csv": csv_text({DRAWN: found})},
         notes=tuple(notes_of(rows)),
@@ -188,13 +205,12 @@ def findings(
 def _table(found: list[Entry], plan: ChaosPlan, seeds: tuple[int, ...], *, narrow: bool) -> Report:
     headings, sections = tabled(shown(found), NARROW if narrow else WIDE, narrow=narrow)
     over = "Mean ± standard deviation over seeds" if len(seeds) > 1 else "One seed"
-    seen = "its embedding" if plan.inputs == EMBEDDINGS else "three logits of RoBERTa"
     return Report(
-        title=f"ChaosNLI, {seeds_text(seeds)}: are people's judgements in the set?",
+        title=f"{plan.title}, {seeds_text(seeds)}: are people's judgements in the set?",
         headings=headings,
         sections=sections,
         caption=(
-            f"{over}. The input of each of {plan.members} networks is, for a pair, {seen}\n"
+            f"{over}. The input of each of {plan.members} networks is, {plan.seen}\n"
             f"{HULL_NOTE}\n"
             "Seconds of one core, least over seeds: to train all networks needed"
         ),

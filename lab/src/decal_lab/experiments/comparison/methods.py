@@ -176,7 +176,8 @@ def of_one_network(module: torch.nn.Module, seconds: float, ground: Ground) -> d
     def logits(inputs: Tensor) -> Array:
         unlabelled = torch.zeros(ROWS, dtype=torch.long)
         batches = [(batch, unlabelled[: len(batch)]) for batch in torch.split(inputs, ROWS)]
-        return collect_logits(module, batches, progress=False)[0].numpy().astype(np.float64)
+        found: Array = collect_logits(module, batches, progress=False)[0].numpy()
+        return found.astype(np.float64)
 
     def softmaxes(z: Array) -> Array:
         return np.asarray(softmax(z, axis=1))

@@ -69,6 +69,9 @@ NEEDS = {
     "FER+ logits": Need(_npz("fer_")),
     "TabPFN logits": Need(_npz("tabpfn_")),
     "tables": Need(("tabular/*.csv",)),
+    "MRI ratings": Need(("mriqc/x_abide.csv", "mriqc/labels_abide_allraters.csv")),
+    "ordered ratings": Need(("lidc/lidc_nodules.csv", "lewidi/CSC_*.json")),
+    "X-ray findings": Need(("chexpert/chexpert_raters.npz",)),
     "images": Need(images=("fashion_mnist", "mnist", "notmnist"), public=True),
 }
 """Kinds of data by name."""
