@@ -35,7 +35,9 @@ class Losses:
         if ratio is None:
             ratio = mpmath.mpf(16)
             if evidence == "model":
-                ratio = problem.classes * exact.knowledge(self.rows, self.weights)
+                # A column masked in every row is no class.
+                classes = int((self.rows[self.weights > 0] > -np.inf).any(axis=0).sum())
+                ratio = classes * exact.knowledge(self.rows, self.weights)
         b = mpmath.inf if alpha == 0 else -mpmath.log(mpmath.mpf(alpha))
         total = mpmath.fsum(map(float, self.weights)) if likelihood == "mean" else 1
         self.allowed = mpmath.inf if alpha == 0 else ratio * b * total

@@ -140,6 +140,17 @@ def test_a_class_without_labels_is_left_out_even_where_its_logit_is_the_largest(
     np.testing.assert_allclose(box.upper[:, :3], ranges[..., 1], atol=1e-10)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_class_that_is_all_but_certain_keeps_its_lower_end_at_tiny_alphas(compiled):
+    """What tests/attack found: 1 - c and 1 - alpha both round to 1."""
+    model = fitted(([[0.0, 1.0], [1.0, 0.0]], [0, 1]), alpha=1e-27)
+    with using(compiled):
+        found = model.predict([[381.0, 0.0]])
+    # kl(q || c) is (1 - q) 381 less an entropy.
+    q, budget = found.lower[0, 0], -np.log(1e-27)
+    assert 381 * (1 - q) + q * np.log(q) + (1 - q) * np.log(1 - q) == pytest.approx(budget)
+
+
 def test_sets_are_nested(data):
     d = fitted(data)
     sets = [d.predict(data[0], alpha=a) for a in (1.0, 0.999, 0.9, 0.5, 0.1, 1e-9, 0.0)]

@@ -25,6 +25,7 @@ LOWEST_EXPONENT = -708.0  # of less, exp is taken of this: only rows done in log
 ROUND = 6755399441055744.0  # 1.5 * 2^52: a small number plus this ends in the nearest integer
 LOG2_E = 1.4426950408889634
 LN2_HIGH, LN2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+SEARCHED = 256  # numbers looked through at once
 
 # Loops over classes or bins become vector instructions only if sums may be reordered. The order is
 # still a fixed one: the same machine gives the same bits.
@@ -89,6 +90,23 @@ def larger(typing_context: Any, a: Any, b: Any) -> Any:
 
     kind = a if a == b == types.float32 else types.float64
     return kind(kind, kind), build
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def place(a: Any, largest: float, sign: float) -> int:
+    """The first place of the largest sign * a[k]: block by block, each in vector code."""
+    start = 0
+    while True:
+        stop = min(start + SEARCHED, len(a))
+        found = -np.inf
+        for k in range(start, stop):
+            found = larger(found, sign * a[k])
+        if found == largest or stop == len(a):
+            break
+        start = stop
+    while sign * a[start] != largest:
+        start += 1
+    return start
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)

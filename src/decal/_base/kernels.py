@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger, log_ratio
+from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger, log_ratio, place
 
 SMALLEST_SAFE_SUM = 1e-200  # as in `numerics`: rows of smaller sums are done in logarithms
 LARGEST_PRODUCT = 1e200  # where a product of numbers from 1 to 1e100 is stopped before it overflows
@@ -175,9 +175,7 @@ def _extremes(after: Any, unmoved: float, sign: float) -> Any:
     first = -np.inf
     for k in range(len(after)):
         first = larger(first, sign * after[k])
-    at = 0
-    while sign * after[at] != first:
-        at += 1
+    at = place(after, first, sign)
     kept = after[at]
     after[at] = unmoved
     second = sign * unmoved
@@ -217,9 +215,7 @@ def _box_of_row(
         e[k] = exp(d) if d >= LOWEST_EXPONENT else 0.0
     for k in absent:
         e[k] = 0.0
-    at = 0
-    while e[at] != 1.0:
-        at += 1
+    at = place(e, 1.0, 1.0)
     e[at] = 0.0
     others = 0.0
     for k in range(K):
@@ -252,9 +248,7 @@ def _box_of_row(
     to_point, to_low, to_high = 1.0 / total, 1.0 / largest, 1.0 / smallest
     for k in range(K):
         point[k] = e[k] * to_point
-    for k in range(K):
         low[k] = -larger(-low[k], -e[k] * to_low)
-    for k in range(K):
         high[k] = -larger(-larger(high[k], e[k] * to_high), -1.0)
     if joint:
         low[up_at] = min(own_low, e[up_at] / second_largest)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from decal._base.bernoulli import COEFFICIENTS, WITHIN_CELL
-from decal._base.elementary import EXACT, VECTOR, bits_of, exp, larger, log_ratio, number_of
+from decal._base.elementary import EXACT, VECTOR, bits_of, exp, larger, log_ratio, number_of, place
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
@@ -38,9 +38,7 @@ def _exponentials(z: Any, offset: Any, d: Any, e: Any) -> Any:
     for k in range(len(z)):
         d[k] = z[k] + offset[k]
         top = larger(top, d[k])
-    at = 0
-    while d[at] != top:
-        at += 1
+    at = place(d, top, 1.0)
     others, least = 0.0, 0.0
     for k in range(len(z)):
         d[k] -= top
@@ -95,7 +93,8 @@ def local_boxes(
             point[i, k] = c
             high[i, k] = _end(log_total - d[k] - budget, upper, base)
             low[i, k] = 0.0
-            if c > unmoved:  # -log(1 - c), as log((1 + u) / (1 - u))
-                nats = log_ratio(c / (2.0 - c)) if k != at else math.log1p(1.0 / others)
-                low[i, k] = _end(nats - budget, lower, base)
+            if c > unmoved and k != at:  # -log(1 - c), as log((1 + u) / (1 - u))
+                low[i, k] = _end(log_ratio(c / (2.0 - c)) - budget, lower, base)
+        # Of the largest class 1 - c, and so c > unmoved, may be lost to rounding.
+        low[i, at] = _end(math.log1p(1.0 / others) - budget, lower, base)
     return left[:count]

@@ -205,7 +205,8 @@ class ClassShifts(Direction):
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability while one class's logit is shifted."""
         plan = endpoints.once(ShiftPlan.of)
-        found = Box(*boxes_of_shifts(inputs.logits, plan, joint=inputs.joint))
+        bounds = boxes_of_shifts(inputs.logits, plan, joint=inputs.joint, dtype=inputs.dtype)
+        found = Box(*bounds)
         if box is None:
             return found
         box.include(found.low, found.high)
@@ -298,7 +299,8 @@ class ShiftPlan:
         reference = offset, not offset.any(), absent if absent.any() else None
         if shifts.ndim > 2:
             return cls(*reference, shifts, None, np.empty(0, np.intp))
-        steep = absent | ~(np.abs(shifts).max(axis=0) < DEEPEST_LOGIT)
+        finite = np.where(shifts == -np.inf, 0.0, shifts)  # of the others, nothing is left: exactly
+        steep = absent | ~(np.abs(finite).max(axis=0) < DEEPEST_LOGIT)
         factors = np.exp(np.where(steep, 0.0, shifts))
         return cls(*reference, shifts, factors, np.flatnonzero(steep))
 
@@ -316,9 +318,12 @@ class ShiftPlan:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # see `shift_box`
 def boxes_of_shifts(
-    logits: Logits, plan: ShiftPlan, *, joint: bool, deep: bool = False
+    logits: Logits, plan: ShiftPlan, *, joint: bool, deep: bool = False, dtype: Any = np.float64
 ) -> tuple[Array, Array, Array]:
-    """Low, high and point (n, K) of `shift_box`; `deep` only for rows that underflow, or all."""
+    """Low, high and point (n, K) of `shift_box`; `deep` only for rows that underflow, or all.
+
+    Many of them are kept in `dtype`.
+    """
     n, K = logits.shape
     deep = deep or plan.factors is None
     kernels = None if deep else compiled(n * K)
@@ -337,7 +342,7 @@ def boxes_of_shifts(
             again = shift_box(np, z[left], plan.absent, *plan.shifts, joint=joint, deep=True)
             low[left], high[left], point[left], _ = again
         return low, high, point
-    found = np.empty((3, n, K))
+    found = np.empty((3, n, K), dtype)
     absent = np.empty(0, np.intp) if plan.absent is None else np.flatnonzero(plan.absent)
 
     def block(rows: slice) -> None:
@@ -347,7 +352,11 @@ def boxes_of_shifts(
             return
         model = plan.offset, absent, plan.shifts, plan.factors, plan.steep
         z = np.ascontiguousarray(logits[rows])
-        left = kernels.boxes(z, *model, joint, DEEPEST, *found, rows.start)
+        # Computed in float64, in the cache, whatever is kept.
+        bounds = found[:, rows] if dtype is np.float64 else np.empty((3, *z.shape))
+        left = rows.start + kernels.boxes(z, *model, joint, DEEPEST, *bounds, 0)
+        if dtype is not np.float64:
+            found[:, rows] = bounds
         if left.size:
             found[:, left] = boxes_of_shifts(logits[left], plan, joint=joint, deep=True)
 

@@ -56,9 +56,13 @@ class LabelledLogits(ReferenceLogits):
 
 @dataclass(frozen=True)
 class Inputs(ReferenceLogits):
-    """What intervals are wanted for, and whether they are joint (`box="joint"`) or each its own."""
+    """What intervals are wanted for, and whether they are joint (`box="joint"`) or each its own.
+
+    Bounds of many inputs may be kept in `dtype`, whatever they are computed in.
+    """
 
     joint: bool
+    dtype: type[np.floating[Any]] = np.float64
 
 
 class TensorInputs(NamedTuple):
@@ -81,7 +85,7 @@ class Box:
     @classmethod
     def at_point(cls, inputs: Inputs) -> Self:
         """Intervals that hold the reference model's own prediction and nothing else."""
-        point = np.empty(inputs.logits.shape)
+        point = np.empty(inputs.logits.shape, inputs.dtype)
 
         def predict(rows: slice) -> None:
             point[rows] = softmax(inputs.recentered[rows].astype(np.float64))

@@ -187,12 +187,13 @@ def local_balls(
 def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
     """The ball's range of every probability, at one alpha, and the reference's prediction."""
     n, K = inputs.logits.shape
-    found = np.empty((3, n, K))
     budget = float(endpoints.upper)
     least, most = TABLE_BUDGETS
     shared = by_entropy is None and least <= budget <= most
     table = endpoints.once(_table) if shared else None
     whole = None if table is None or compiled(n * K) is None else table.whole()
+    dtype = np.float64 if whole is None else inputs.dtype
+    found = np.empty((3, n, K), dtype)
 
     def by_search(rows: Any) -> None:
         m = log_odds_of_centers(inputs, rows, mix)
@@ -206,8 +207,11 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
         z, offset = inputs.logits[rows], inputs.center
         if mix:
             z, offset = log_centers(inputs, rows, mix), np.zeros(K)
-        part = np.ascontiguousarray(z), offset, *whole, DEEPEST, *found[:, rows]
+        bounds = found[:, rows] if dtype is np.float64 else np.empty((3, *z.shape))
+        part = np.ascontiguousarray(z), offset, *whole, DEEPEST, *bounds
         left: Indices = local_kernels.local_boxes(*part)
+        if dtype is not np.float64:
+            found[:, rows] = bounds
         return left
 
     def block(rows: slice) -> None:

@@ -66,7 +66,10 @@ def widen_by_scale(
 
     def block(rows: slice) -> None:
         z = np.ascontiguousarray(logits[rows])
-        left = boxes(z, columns, float(first), float(last), low, high, rows.start)
+        floor, ceiling = (bound[rows].astype(np.float64, copy=False) for bound in (low, high))
+        left = rows.start + boxes(z, columns, float(first), float(last), floor, ceiling, 0)
+        if low.dtype != floor.dtype:
+            low[rows], high[rows] = floor, ceiling
         if left.size:
             widen(left)
 
