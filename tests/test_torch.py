@@ -441,6 +441,97 @@ def test_kept_classes_are_exported(rule, dynamo, tmp_path):
     assert np.array_equal(kept, credal.decide(rule))
 
 
+# The head: several labels
+
+
+def several_labels(directions=CLASS, reference="model", **settings_):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(400, 4)) * 2
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-0.6 * z))).astype(int)
+    y[:, 3] = -1  # nobody knows anything about this label
+    given = 1 / (1 + np.exp(-z)) if settings_.get("probabilities") else z
+    d = decal.MultiLabelDecalibrator(
+        0.9, directions=directions, reference=reference, **settings_
+    ).fit(given, y)
+    new = rng.normal(size=(500, 4)) * 3
+    new[:4] = [[np.inf, 0, -np.inf, 1], [0] * 4, [100] * 4, [-800] * 4]
+    return d, 1 / (1 + np.exp(-new)) if settings_.get("probabilities") else new
+
+
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("reference", ["model", "auto"])
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.5, 1.0])
+@pytest.mark.filterwarnings("ignore:.*overflow:RuntimeWarning")
+def test_a_head_of_several_labels_says_what_predict_says(directions, reference, alpha):
+    d, new = several_labels(directions, reference)
+    credal, head = d.predict(new, alpha=alpha), CredalHead(d, alpha, kept="answers")
+    lower, upper, answers = head(torch.tensor(new))
+    assert difference((lower, upper), credal) < 1e-12
+    assert np.array_equal(answers.numpy(), credal.decide())
+    assert difference(head(torch.tensor(new).float())[:2], credal) < 2e-6
+    again = CredalHead.empty()
+    again.load_state_dict(head.state_dict())
+    assert repr(again) == repr(head)
+    for a, b in zip(again(torch.tensor(new)), (lower, upper, answers), strict=True):
+        assert torch.equal(a, b)
+    given = torch.tensor(new, requires_grad=True)
+    sum(head(given)[:2]).sum().backward()
+    assert given.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("floor", [None, 0.01])
+def test_a_head_of_several_probabilities_says_what_predict_says(floor):
+    with np.errstate(over="ignore"):
+        d, new = several_labels(probabilities=True, floor=floor)
+    assert difference(CredalHead(d)(torch.tensor(new)), d.predict(new)) < 1e-12
+
+
+def test_a_head_of_several_labels_keeps_a_promise_per_label():
+    d, new = several_labels(LOCAL)
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(900, 4)) * 2
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-0.6 * z))).astype(int)
+    choice = decal.choose(d, z, y, miss=0.1)
+    kept = d.with_promise(choice)
+    assert len(set(kept.promise.levels.values())) > 1
+    assert difference(CredalHead(kept)(torch.tensor(new)), kept.predict(new)) < 1e-12
+
+
+def test_classes_and_labels_have_their_own_rules():
+    with pytest.raises(ValueError, match="kept must be one of 'answers': got 'majority'"):
+        CredalHead(several_labels()[0], kept="majority")
+    with pytest.raises(ValueError, match="kept must be one of 'e_admissible'.*got 'answers'"):
+        CredalHead(fitted(), kept="answers")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamo", [False, True])
+@pytest.mark.parametrize("directions", [BOTH, LOCAL], ids=str)
+def test_a_head_of_several_labels_is_exported(dynamo, directions, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    d, new = several_labels(directions)
+    head, example = CredalHead(d, kept="answers").eval(), torch.zeros(2, 4)
+    if dynamo:
+        pytest.importorskip("onnxscript")
+        shapes = ({0: torch.export.Dim("batch")},)
+        program = torch.onnx.export(
+            head, (example,), dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
+        file = program.model_proto.SerializeToString()
+    else:
+        file = tmp_path / "head.onnx"
+        torch.onnx.export(
+            head, (example,), file, dynamo=False, input_names=["z"], dynamic_axes={"z": {0: "n"}}
+        )
+    session = runtime.InferenceSession(file)
+    z = new.astype(np.float32)
+    lower, upper, answers = session.run(None, {session.get_inputs()[0].name: z})
+    credal = d.predict(z)
+    assert difference((lower, upper), credal) < 2e-6
+    assert np.array_equal(answers, credal.decide())
+
+
 # The head: a module
 
 
@@ -790,9 +881,10 @@ def test_a_head_refuses_what_it_cannot_do():
         CredalHead(d)
     with pytest.raises(decal.NotFittedError):
         CredalHead(decal.Decalibrator())
-    labels = decal.MultiLabelDecalibrator().fit(drawn()[0], drawn(seed=1)[0] > 0)
-    with pytest.raises(TypeError, match="must be a Decalibrator: got a MultiLabelDecalibrator"):
-        CredalHead(labels)
+    with pytest.raises(decal.NotFittedError):
+        CredalHead(decal.MultiLabelDecalibrator())
+    with pytest.raises(TypeError, match="must be a Decalibrator: got a CoupledDecalibrator"):
+        CredalHead(decal.CoupledDecalibrator(likelihood="mean"))
     with pytest.raises(ValueError, match=r"logits must have 6 columns.*got shape \(3, 5\)"):
         CredalHead(fitted())(torch.zeros(3, 5))
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1: got 2"):
@@ -968,7 +1060,7 @@ def test_the_best_reference_is_fitted_on_half_precision_too():
 
 def test_labels_that_losses_ignore_are_to_be_left_out():
     logits, labels = torch.zeros(3, 2), torch.tensor([0, 1, -100])
-    with pytest.raises(ValueError, match="got -100 at index 2.*Leave such rows out"):
+    with pytest.raises(ValueError, match="got -100 at index 2.*pass ignore_index=-100"):
         decal_torch.fit(decal.Decalibrator(), logits, labels)
 
 

@@ -4,12 +4,16 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+
+import decal
 
 torch = pytest.importorskip("torch")
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from decal.torch import collect_logits, decalibrate_model  # noqa: E402
+from decal.torch import batches as batches_module  # noqa: E402
+from decal.torch import collect_logits, decalibrate_model, evaluate_model  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -109,7 +113,7 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
     ("model", "loader", "message"),
     [
         (outputs(torch.zeros(3, 7, 2)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3, 7, 2\)"),
-        (outputs(torch.zeros(1, 2, 3, 2)), [(X, Y)], r"wrap the model.*logits\.movedim\(1, -1\)"),
+        (outputs(torch.zeros(1, 2, 3, 2)), [(X, Y)], "Labels of pixels or tokens have the shape"),
         (outputs(torch.zeros(3)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(3,\)"),
         (outputs(torch.zeros(2, 5)), [(X, Y)], r"model .*shape \(3, K\).*got shape \(2, 5\)"),
         (outputs(torch.zeros(3, 1)), [(X, Y)], r"two or more: got shape \(3, 1\).*stack it as"),
@@ -117,10 +121,18 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
         (outputs(torch.zeros(3, 2)), [], "loader must yield at least one batch"),
         (outputs(torch.zeros(3, 2)), [X], "loader must yield .*got a Tensor"),
         (outputs(torch.zeros(3, 2)), [(X, Y, Y)], "loader must yield .*got a tuple of 3"),
-        (outputs(torch.zeros(3, 2)), [{"x": X}], r"loader .*'labels': got keys \['x'\]"),
+        (
+            outputs(torch.zeros(3, 2)),
+            [{"x": X}],
+            r"'labels' or 'label', one of them: got keys \['x'\]",
+        ),
         (outputs(torch.zeros(3, 2)), [(X, ["a", "b", "a"])], "labels must be integers: got .'a'"),
         (outputs(torch.zeros(3, 2)), [(X, Y.float())], "labels must be integers.*torch.float32"),
-        (outputs(torch.zeros(3, 2)), [(X, X)], r"labels must be a vector.*got shape \(3, 4\)"),
+        (
+            outputs(torch.zeros(3, 2)),
+            [(X, X.int())],
+            r"labels must be a vector.*got shape \(3, 4\)",
+        ),
         (
             outputs(torch.zeros(3, 2)),
             [(X, Y[:, None])],
@@ -133,7 +145,7 @@ X, Y = torch.zeros(3, 4), torch.tensor([0, 1, 1])
         (
             outputs(torch.zeros(3, 2)),
             [(X, Y), (X, torch.tensor([0, -100, -100]))],
-            "got -100 at index 4, which losses of PyTorch ignore. Leave such rows out",
+            "got -100 at index 4. Losses of PyTorch ignore -100: pass ignore_index=-100",
         ),
         (lambda x: x[:, : int(x[0, 0])], [(X + 3, Y), (X + 2, Y)], "3 columns.*got 2 from row 3"),
     ],
@@ -179,3 +191,156 @@ def test_a_model_that_says_nan_is_told_in_which_row(batches):
 
     with pytest.raises(ValueError, match=r"finite or -inf: got nan at index \(57, 2\)"):
         decalibrate_model(model, batches, alpha=0.9)
+
+
+# Pixels, tokens, and loaders of other kinds
+
+
+def images(n=30, K=4, height=5, width=6, seed=0, ignored=0.2):
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(n, K, height, width, generator=generator) * 2
+    z += torch.randn(n, K, 1, 1, generator=generator)
+    noise = torch.rand(z.shape, generator=generator)
+    y = (0.7 * z - torch.log(-torch.log(noise))).argmax(dim=1)
+    y[torch.rand(y.shape, generator=generator) < ignored] = -100
+    return z, y
+
+
+@pytest.mark.parametrize("wish", [{"miss": 0.1, "unit": "image"}, {"alpha": 0.9}], ids=str)
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_pixels_and_tokens_of_a_loader_are_those_of_arrays(wish, last, dtype):
+    z, y = images(60)
+    z = (z.flatten(2).movedim(1, -1) if last else z).to(dtype)
+    y = y.flatten(1) if last else y
+    loader = list(zip(z.split(16), y.split(16), strict=True))
+    logits, labels = collect_logits(None, loader, ignore_index=-100)
+    assert torch.equal(logits.to(dtype), z)
+    assert logits.dtype == torch.promote_types(dtype, torch.float32)
+    assert torch.equal(labels, y)
+    d = decalibrate_model(None, loader, ignore_index=-100, **wish)
+    given = {"dim": -1 if last else 1, "ignore_index": -100}
+    expected = decal.decalibrate(logits, labels, **given, **wish)
+    assert d.promise == expected.promise
+    new, old = (model.predict(logits, dim=given["dim"]).upper for model in (d, expected))
+    np.testing.assert_allclose(new, old, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("tokens", [False, True])
+def test_images_of_several_sizes_become_a_list(tokens):
+    loader = [images(20, width=w, seed=w) for w in (4, 6, 4)]  # 4 classes: an axis fits twice
+    if tokens:
+        loader = [(z.flatten(2).movedim(1, -1), y.flatten(1)) for z, y in loader]
+    loader.sort(key=lambda batch: -batch[0].shape[1 if tokens else -1])
+    logits, labels = collect_logits(None, loader, ignore_index=-100)
+    assert [len(logits), len(labels)] == [60, 60]
+    assert torch.equal(logits[25], loader[1][0][5])
+    wish = {"miss": 0.1, "unit": "image", "ignore_index": -100}
+    d = decalibrate_model(None, loader, **wish)
+    expected = decal.decalibrate(logits, labels, dim=-1 if tokens else 0, **wish)
+    assert d.promise == expected.promise
+    assert d.alpha == expected.alpha
+    found = evaluate_model(None, d, loader, ignore_index=-100)
+    assert found.units == 60
+
+
+def test_a_model_is_evaluated_as_sets_and_labels_are():
+    z, y = images(40)
+    loader = list(zip(z.split(16), y.split(16), strict=True))
+    d = decalibrate_model(None, loader, miss=0.1, unit="image", tolerate=0.2, ignore_index=-100)
+    new, truth = images(30, seed=1)
+    truth[3] = -100  # a whole image, and a whole batch
+    truth[20:] = -100
+    batches = list(zip(new.split(10), truth.split(10), strict=True))
+    found = evaluate_model(None, d, batches, ignore_index=-100)
+    kept = torch.tensor(d.predict(new, dim=1).possible)
+    known = truth != -100
+    missed = ~kept.gather(1, truth.clamp(min=0)[:, None])[:, 0] & known
+    assert found.rows == int(known.sum())
+    assert found.miss_rate == pytest.approx(float(missed.sum() / known.sum()))
+    assert found.set_size == pytest.approx(float(kept.sum(dim=1)[known].float().mean()))
+    assert found.accuracy == pytest.approx(float((new.argmax(1) == truth)[known].float().mean()))
+    shares = [float(missed[i].sum() / known[i].sum()) for i in range(30) if known[i].any()]
+    assert found.units == len(shares) == 19
+    assert found.unit_miss_rate == pytest.approx(np.mean(shares))
+    assert found.bad_unit_rate == pytest.approx(np.mean([share > 0.2 for share in shares]))
+
+
+def test_an_evaluation_holds_some_rows_at_a_time(monkeypatch):
+    z, y = images(40)
+    d = decalibrate_model(None, [(z, y)], miss=0.1, unit="image", ignore_index=-100)
+    whole = evaluate_model(None, d, [(z, y)], ignore_index=-100)
+    monkeypatch.setattr(batches_module, "EVALUATED_ELEMENTS", 100)
+    sizes = []
+    ask = decal.Decalibrator.predict_rows
+    monkeypatch.setattr(
+        decal.Decalibrator,
+        "predict_rows",
+        lambda d, rows, **k: sizes.append(len(rows)) or ask(d, rows, **k),
+    )
+    assert repr(evaluate_model(None, d, [(z, y)], ignore_index=-100)) == repr(whole)
+    assert max(sizes) == 25
+
+
+def test_batches_of_other_kinds(net):
+    x, y = torch.randn(6, 4), torch.randint(5, (6,))
+    expected, _ = collect_logits(net, [(x, y)])
+    names = [f"scan {i}" for i in range(6)]
+    for batch in ((x, y, torch.arange(6) + 40), (x, y, names), {"input": x, "label": y}):
+        assert torch.equal(collect_logits(net, [batch])[0], expected)
+    assert torch.equal(collect_logits(None, [{"logits": expected, "label": y}])[0], expected)
+    for third in (torch.rand(6), torch.ones(6, dtype=torch.int64), torch.arange(3), [0.5] * 6):
+        with pytest.raises(ValueError, match="a third item that names examples: got a tuple of 3"):
+            collect_logits(net, [(x, y, third)])
+    with pytest.raises(ValueError, match="one of them: got keys .*'label', 'labels'"):
+        collect_logits(net, [{"input": x, "label": y, "labels": y}])
+    transformers = pytest.importorskip("transformers")
+    encoded = transformers.BatchEncoding({"input": x, "labels": y})
+    assert torch.equal(collect_logits(net, [encoded])[0], expected)
+
+
+Z, T = images(3)
+
+
+def spoiled():
+    z, y = Z.clone(), T.clone()
+    z[1, 2, 3, 4], y[1, 3, 4] = torch.nan, 0
+    return [(Z, T), (z, y)]
+
+
+@pytest.mark.parametrize(
+    ("loader", "given", "message"),
+    [
+        ([(Z, T)], {}, r"got -100 at index \(0, \d, \d\).*pass ignore_index=-100"),
+        ([(Z, T[:, :3])], {"ignore_index": -100}, r"labels must have the shape.*\(3, 3, 6\)"),
+        ([(Z, T)], {"ignore_index": -100, "dim": 3}, r"labels must have the shape of the logits"),
+        ([(Z, T * 0 - 100)], {"ignore_index": -100}, "must not all be ignored: got only -100"),
+        (spoiled(), {"ignore_index": -100}, r"got nan at index \(4, 2, 3, 4\)"),
+        ([], {"ignore_index": -100}, "loader must yield at least one batch"),
+        ([(Z[:, :1], T)], {"ignore_index": -100}, r"two or more: got shape \(3, 1, 5, 6\)"),
+        ([{"x": Z, "labels": T}], {}, "with 'logits', if model is None: got dict"),
+    ],
+)
+def test_bad_pixels_are_refused(loader, given, message):
+    for learn in (collect_logits, partial(decalibrate_model, miss=0.1, unit="image")):
+        with pytest.raises(ValueError, match=message):
+            learn(None, loader, **given)
+    with pytest.raises(ValueError, match=message):
+        evaluate_model(None, decal.Decalibrator().fit(Z, T, ignore_index=-100), loader, **given)
+
+
+def test_nan_where_labels_are_ignored_does_not_matter():
+    z, y = images(60)
+    z = torch.where((y == -100)[:, None], torch.nan, z)
+    d = decalibrate_model(None, [(z, y)], miss=0.1, unit="image", ignore_index=-100)
+    assert evaluate_model(None, d, [(z, y)], ignore_index=-100).rows == int((y != -100).sum())
+
+
+def test_what_cannot_be_promised_is_said_before_the_model_runs():
+    def unwilling(_):
+        raise AssertionError
+
+    with pytest.raises(ValueError, match="unit must go with miss: got alpha"):
+        decalibrate_model(unwilling, [(Z, T)], alpha=0.9, unit="image")
+    with pytest.raises(ValueError, match="classes that exclude each other"):
+        evaluate_model(unwilling, decal.MultiLabelDecalibrator(), [(Z, T)])

@@ -99,6 +99,29 @@ def class_columns(
     return np.asarray(chosen.to_numpy()), wanted
 
 
+def is_scored(values: Any) -> bool:
+    """Whether values are what a Hugging Face pipeline returns: for each input, named scores."""
+    first = values[0] if isinstance(values, list) and values else None
+    first = first[0] if isinstance(first, list) and first else None
+    return isinstance(first, Mapping) and {"label", "score"} <= set(first)
+
+
+def scored_columns(
+    values: Sequence[Any], classes: Sequence[str] | None, name: str = "logits"
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """(n, K) scores by the names of the classes, or of the first input's labels, and these."""
+    rows = [{str(each["label"]): each["score"] for each in row} for row in values]
+    names = tuple(sorted(rows[0]) if classes is None else classes)
+    for number, row in enumerate(rows):
+        missing = [label for label in names if label not in row]
+        besides = [label for label in row if label not in names]
+        if missing or besides or len(row) != len(values[number]):
+            rule = f"have a score for each of the {len(names)} classes, and no other"
+            fact = f"{_misfits(missing, besides) or 'one twice'}, in row {number}"
+            raise InputError(name, rule, fact, "Call the pipeline with top_k=None.")
+    return np.array([[row[label] for label in names] for row in rows], dtype=np.float64), names
+
+
 def _misfits(missing: Sequence[str], besides: Sequence[str]) -> str:
     facts = [f"no {listing(missing)}"] if missing else []
     facts += [f"{listing(besides)} besides"] if besides else []

@@ -93,6 +93,37 @@ def _kept(xp: Any, low: Tensor, high: Tensor, point: Tensor, rule: str) -> Tenso
     return high >= least - tie
 
 
+def label_bounds(
+    xp: Any,
+    r: Tensor,
+    unknown: Tensor,
+    endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
+) -> tuple[Tensor, Tensor]:
+    """As `MultiLabelDecalibrator.predict`: bounds (..., L), of logits r of the reference.
+
+    Endpoints are (L,); a label is two classes, of which its absence has the logit 0.
+    """
+    low = high = xp.sigmoid(r)
+    for direction, lower, upper in endpoints:
+        if direction.name == "local":
+            sure = r == xp.inf
+            two = xp.stack(
+                [xp.zeros_like(r).masked_fill(sure, -xp.inf), r.masked_fill(sure, 0)], -1
+            )
+            none = xp.zeros_like(two, dtype=xp.bool)
+            given: Any = direction
+            ends = local_bounds(xp, two, none, upper[..., None], given.mix, given.by_entropy)
+            more = [end[..., 1] for end in ends]
+        else:
+            scaled = direction.name == "temperature"
+            still = xp.isinf(r) | (r == 0) if scaled else xp.isinf(r)
+            x, most = r.masked_fill(still, 1.0), math.sqrt(xp.finfo(r.dtype).max)
+            steps = (t.clamp(-most, most) for t in (lower, upper))  # finite, for gradients
+            more = [xp.sigmoid(xp.where(still, r, t * x if scaled else t + x)) for t in steps]
+        low, high = wider(xp, low, high, xp.minimum(*more), xp.maximum(*more))
+    return low.masked_fill(unknown, 0.0), high.masked_fill(unknown, 1.0)
+
+
 def logs_of_probabilities(xp: Any, p: Tensor, floor: float | None) -> Tensor:
     """Logits of probabilities, as `decal.logits_from_probabilities` has them."""
     if floor is not None and floor > 0.0:

@@ -30,13 +30,20 @@ from decal.directions import (
     head_bounds,
     is_masked,
     is_traced,
+    label_bounds,
     logs_of_probabilities,
     require_capability,
 )
+from decal.model import load
+from decal.multilabel import MultiLabelDecalibrator
 from decal.torch.batches import at_least_float32, require_classes_last, require_real_tensor
 
 ENDS = ("lower", "upper")
-OUTPUTS = {"dim": -1, "kept": None}  # settings that not every state has: by default, these
+OUTPUTS = {
+    "dim": -1,
+    "kept": None,
+    "answers": False,
+}  # settings that not every state has: by default, these
 
 
 class CredalHead(nn.Module):
@@ -52,12 +59,14 @@ class CredalHead(nn.Module):
     decalibrator, alpha : Decalibrator, float
         A fitted one, with directions that export, as all of decal's do; and the level, by default
         the decalibrator's. At that a promise holds, in every group too; not per class, whose
-        possible classes go by alphas of their own.
+        possible classes go by alphas of their own. A `MultiLabelDecalibrator` gives the bounds of
+        every label by itself, also where it promises per label.
     dim : int
         The axis of the classes.
     kept : str, optional
         "e_admissible", "interval_dominance" or "majority": the head returns (lower, upper, kept),
-        kept the classes, True or False, as `predict(...).decide(kept)` has them; of NaN, none.
+        kept the classes, True or False, as `predict(...).decide(kept)` has them; of NaN, none. For
+        several labels "answers": 1 yes, 0 no, -1 undecided, as their `decide()` has it.
 
     Attributes
     ----------
@@ -82,37 +91,48 @@ class CredalHead(nn.Module):
     scale: Tensor
     dim: int = -1
     kept: str | None = None
+    answers: bool = False  # of several labels, each with a logit against its absence
     _known: tuple[list[bytes], Reference, list[Endpoints]] | None = None  # see `_prepared`
 
     def __init__(
         self,
-        decalibrator: Decalibrator,
+        decalibrator: Decalibrator | MultiLabelDecalibrator,
         alpha: float | None = None,
         *,
         dim: int = -1,
         kept: str | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(decalibrator, Decalibrator):
+        if not isinstance(decalibrator, Decalibrator | MultiLabelDecalibrator):
             raise TypeError(
                 f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
                 "has no CredalHead. Use its predict."
             )
-        reference = decalibrator.reference_model
-        self._adopt(decalibrator, decalibrator.alpha if alpha is None else check_alpha(alpha))
+        level = decalibrator.alpha if alpha is None else check_alpha(alpha)
+        reference: Any
+        asked: float | None = level
+        unknown = None
+        if isinstance(decalibrator, MultiLabelDecalibrator):
+            asked = alpha  # by default perhaps one for each label
+            reference, unknown = decalibrator.fitted, decalibrator.unknown(alpha)
+        else:
+            reference = decalibrator.reference_model
+        self._adopt(decalibrator, level)
         self._shape_outputs(dim, kept)
         self.register_buffer("center", torch.tensor(reference.center))
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
+        if unknown is not None:
+            self.register_buffer("unknown", torch.tensor(unknown, dtype=torch.float64))
         for direction in self.directions:
-            endpoints = decalibrator.steps(direction.name, self.alpha)
+            endpoints = decalibrator.steps(direction.name, asked)
             for name in ENDS:
                 values = torch.tensor(getattr(endpoints, name), dtype=torch.float64)
                 self.register_buffer(f"{direction.name}_{name}", values)
 
     @classmethod
     def from_file(cls, path: str | Path, alpha: float | None = None, **options: Any) -> Self:
-        """A head from a file that `Decalibrator.save` wrote."""
-        return cls(Decalibrator.load(path), alpha, **options)
+        """A head from a file that `save` of a decalibrator wrote."""
+        return cls(load(path), alpha, **options)
 
     @classmethod
     def empty(cls) -> Self:
@@ -158,9 +178,35 @@ class CredalHead(nn.Module):
     def _of_rows(self, logits: Tensor) -> tuple[Tensor, ...]:
         """As `forward`, with classes in the last axis."""
         z = at_least_float32(logits)
+        if self.answers:
+            return self._of_labels(z)
         if self.probabilities:
             z = logs_of_probabilities(torch, z, self.floor)
         return self._from_arrays(z) or self._from_tensors(z)
+
+    def _of_labels(self, z: Tensor) -> tuple[Tensor, ...]:
+        """Bounds of several labels, and answers if asked for."""
+        if self.probabilities:
+            floor = self.floor or 0.0
+            parts = (p.clamp(floor, 1.0 - floor) for p in (z, 1.0 - z))
+            yes, no = (logs_of_probabilities(torch, p, self.floor) for p in parts)
+            z = yes - no
+        r = z * self.scale.to(z.dtype) + self.center.to(z.dtype)
+        unknown = self.get_buffer("unknown") > 0
+        low, high = label_bounds(torch, r, unknown, self._endpoints(z.dtype))
+        if self.kept is None:
+            return low, high
+        undecided = torch.full_like(low, -1.0)
+        answers = torch.where(low > 0.5, 1.0, torch.where(high < 0.5, 0.0, undecided))
+        return low, high, answers.to(torch.int8)
+
+    def _endpoints(self, dtype: torch.dtype) -> list[Any]:
+        """Every direction, with its endpoints."""
+        steps: list[Any] = []
+        for direction in self.directions:
+            ends = (self.get_buffer(f"{direction.name}_{end}").to(dtype) for end in ENDS)
+            steps.append((direction, *ends))
+        return steps
 
     def _from_arrays(self, z: Tensor) -> tuple[Tensor, ...] | None:
         """Bounds as `Decalibrator.predict` finds them; None where only tensors will do."""
@@ -173,7 +219,8 @@ class CredalHead(nn.Module):
         if not _has_predictions(rows, reference):
             return None
         box: Box | None = None
-        inputs = Inputs(reference.scaled(rows), reference.center, self.joint)
+        dtype = np.float32 if z.dtype == torch.float32 and self.kept is None else np.float64
+        inputs = Inputs(reference.scaled(rows), reference.center, self.joint, dtype)
         for direction, endpoints in zip(self.directions, steps, strict=True):
             box = direction.widen(box, inputs, endpoints)
         assert box is not None
@@ -205,19 +252,17 @@ class CredalHead(nn.Module):
         """Bounds out of operations that record gradients, compile, export, and run anywhere."""
         center = self.center.to(z.dtype)
         inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
-        steps: list[Any] = []
-        for direction in self.directions:
-            ends = (self.get_buffer(f"{direction.name}_{end}").to(z.dtype) for end in ENDS)
-            steps.append((direction, *ends))
-        return head_bounds(inputs, center, self.scale.to(z.dtype), steps, self.kept)
+        scale = self.scale.to(z.dtype)
+        return head_bounds(inputs, center, scale, self._endpoints(z.dtype), self.kept)
 
     # The state: numbers and the settings they belong to
 
-    def _adopt(self, settings: Decalibrator, alpha: float) -> None:
+    def _adopt(self, settings: Decalibrator | MultiLabelDecalibrator, alpha: float) -> None:
         """Take over settings; those of a decalibrator, which has checked them."""
         advice = "Use Decalibrator.predict."
         require_capability(settings.directions, "exports", "a CredalHead", advice)
-        self.alpha, self.joint = alpha, settings.box == "joint"
+        self.answers = isinstance(settings, MultiLabelDecalibrator)
+        self.alpha, self.joint = alpha, getattr(settings, "box", "own") == "joint"
         self.directions = settings.directions
         self.probabilities, self.floor = settings.probabilities, settings.floor
 
@@ -226,7 +271,8 @@ class CredalHead(nn.Module):
         if isinstance(dim, bool) or not isinstance(dim, int):
             raise InputError("dim", "be the number of an axis", repr(dim))
         self.dim = dim
-        self.kept = None if kept is None else check_choice(kept, "kept", HEAD_RULES)
+        rules = ("answers",) if self.answers else HEAD_RULES
+        self.kept = None if kept is None else check_choice(kept, "kept", rules)
 
     def _settings(self) -> dict[str, Any]:
         """Settings as plain values, by their names in `Decalibrator`; none of an empty head."""
@@ -240,7 +286,7 @@ class CredalHead(nn.Module):
             "floor": self.floor,
         }
         # Only what is asked for, so that older states are those of heads that ask for nothing.
-        given = {"dim": self.dim, "kept": self.kept}
+        given = {name: getattr(self, name) for name in OUTPUTS}
         return found | {name: value for name, value in given.items() if value != OUTPUTS[name]}
 
     def get_extra_state(self) -> Tensor:
@@ -287,8 +333,14 @@ class CredalHead(nn.Module):
         with _readable():
             directions = [direction_named(*direction) for direction in found["directions"]]
             outputs = {name: found.pop(name) for name in OUTPUTS if name in found}
-            settings = Decalibrator(**(found | {"directions": directions}))
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
+            settings: Decalibrator | MultiLabelDecalibrator
+            if outputs.pop("answers", False):
+                found.pop("box")
+                settings = MultiLabelDecalibrator(**(found | {"directions": directions}))
+                buffers += ["scale", "unknown"]
+            else:
+                settings = Decalibrator(**(found | {"directions": directions}))
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
             self._shape_outputs(**outputs)
@@ -329,6 +381,8 @@ class CredalHead(nn.Module):
         more += ", probabilities=True" if self.probabilities else ""
         more += "" if self.dim == -1 else f", dim={self.dim}"
         more += "" if self.kept is None else f", kept={self.kept!r}"
+        if self.answers:
+            return f"{len(self.center)} labels, alpha={self.alpha:g}{more}"
         return f"{len(self.center)} classes, alpha={self.alpha:g}, box={box!r}{more}"
 
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decal._base.errors import InputError, Place
-from decal._base.row_checks import SEVERAL_LABELS, check_labels, check_logits, to_numpy
+from decal._base.errors import IN_ARRAY, InputError, Place
+from decal._base.numerics import row_blocks
+from decal._base.row_checks import (
+    ONE_SCORE,
+    SEVERAL_LABELS,
+    check_labels,
+    check_logits,
+    to_numpy,
+)
+from decal.evaluate import Evaluation
+from decal.grids import Grid, GridPlace, class_axis
 from decal.io.progress import on_terminal, tracked
+from decal.model import promised_sets
 
 __all__ = [
     "at_least_float32",
@@ -24,9 +34,10 @@ __all__ = [
     "model_logits",
     "move",
     "require_classes_last",
-    "require_none_ignored",
     "split_batch",
 ]
+
+EVALUATED_ELEMENTS = 1 << 20  # logits whose sets are held at once: 8 MB for each of their arrays
 
 
 # Running a model
@@ -34,7 +45,7 @@ __all__ = [
 
 @contextmanager
 def evaluating(
-    model: Callable[..., Any], device: torch.device | str | None = None
+    model: Callable[..., Any] | None, device: torch.device | str | None = None
 ) -> Iterator[torch.device | None]:
     """A model in evaluation mode, on a device, until the end; yields the device of its inputs."""
     if not isinstance(model, nn.Module):
@@ -55,31 +66,140 @@ def evaluating(
             model.to(home)
 
 
+class Batch(NamedTuple):
+    """Logits with classes on some axis, and labels of their shape without it; on the CPU."""
+
+    logits: Tensor
+    labels: Tensor
+    axis: int
+
+    def rows(self, ignore_index: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits (n, K), labels (n,) and numbers of images (n,) of all that is not ignored.
+
+        Images, or sentences, are the first axis; all is one image if that holds the classes.
+        """
+        z, y = self.logits.movedim(self.axis, -1), self.labels
+        z = z.reshape(-1, z.shape[-1])
+        first = torch.arange(len(y)) if self.axis else torch.zeros(len(y), dtype=torch.int64)
+        units = first.repeat_interleave(y[:1].numel())
+        y = y.flatten()
+        if ignore_index is None:
+            return z, y, units
+        known = y != ignore_index
+        return z[known], y[known], units[known]
+
+    def images(self) -> list[tuple[Tensor, Tensor]]:
+        """Logits and labels of each image."""
+        if not self.axis:
+            return [(self.logits, self.labels)]
+        return list(zip(self.logits, self.labels, strict=True))
+
+    def place(self, first: int, ignore_index: int | None) -> Place:
+        """Where rows stand among all inputs of a loader, if these are the images from `first`."""
+        if self.labels.ndim == 1 and ignore_index is None:
+            return Place(first)
+        n, *others = self.labels.shape
+        start = first * self.labels[:1].numel()
+        if not self.axis:
+            first, start = 0, 0
+        known = torch.ones_like(self.labels) if ignore_index is None else self.labels - ignore_index
+        numbers = start + known.flatten().nonzero()[:, 0].numpy()
+        return GridPlace(grid=Grid(((first + n, *others),), self.axis, known=numbers))
+
+
 def labelled_logits(
-    model: Callable[..., Any], loader: Iterable[Any], device: torch.device | None, progress: bool
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Checked logits (n, K) and labels (n,) of every batch, on the CPU."""
-    row, K = 0, None
+    model: Callable[..., Any] | None,
+    loader: Iterable[Any],
+    device: torch.device | None,
+    progress: bool,
+    *,
+    dim: int | None = None,
+    ignore_index: int | None = None,
+) -> Iterator[Batch]:
+    """Checked logits and labels of every batch, in the precision that the model gives."""
+    first, K, known, axis = 0, None, 0, dim
     batches = tracked(loader, "logits", unit="batches", show=progress and on_terminal())
     for number, batch in enumerate(batches):
         inputs, y = split_batch(batch)
-        labels = label_tensor(y)
-        require_none_ignored(labels, row)
+        labels = label_tensor(y, dense=True)
         # Entered for each batch: a generator must not leave its caller in inference mode.
         with torch.inference_mode(), _explained(inputs, number):
-            logits = model_logits(model, move(inputs, device), len(labels))
-            check_rows(logits, row)
-            logits = at_least_float32(logits).cpu()
-        if K is not None and logits.shape[1] != K:
+            output = run_batch(model, move(inputs, device))
+            logits = logits_of(output, len(labels) if labels.ndim == 1 and dim is None else None)
+        found = batch_of(logits, labels, axis)
+        axis = found.axis  # of later batches, too: their sizes may fit other axes as well
+        classes = found.logits.shape[axis]
+        if K not in (None, classes):
             rule = f"return {K} columns for every batch, as for the first"
-            raise InputError("model", rule, f"{logits.shape[1]} from row {row} on")
-        K = logits.shape[1]
-        check_labels(labels, rows=len(logits), classes=K, place=Place(row))
-        row += len(logits)
-        yield logits, labels
+            raise InputError("model", rule, f"{classes} from row {first} on")
+        K, place = classes, found.place(first, ignore_index)
+        known += check_batch(found, place, ignore_index)
+        first += len(labels) if axis else 1
+        yield found
     if K is None:
         remedy = "An iterator yields its batches once."
         raise InputError("loader", "yield at least one batch", "none", remedy)
+    if not known:
+        raise InputError("labels", "not all be ignored", f"only {ignore_index}")
+
+
+def batch_of(logits: Tensor, labels: Tensor, dim: int | None) -> Batch:
+    """Logits that were found, brought to the CPU, with labels; InputError if shapes do not fit."""
+    shape = tuple(logits.shape)
+    if labels.ndim != 1 and logits.ndim <= 2:
+        label_tensor(labels)  # says what these are
+    axis = class_axis(shape, tuple(labels.shape), dim)
+    if shape[axis] < 2:
+        fact = f"shape {shape}"
+        raise InputError("model", "return one column per class, two or more", fact, ONE_SCORE)
+    return Batch(logits.cpu(), labels, axis)
+
+
+def check_batch(batch: Batch, place: Place, ignore_index: int | None) -> int:
+    """How many labels are not ignored; InputError about these, or their logits."""
+    z, y, _ = batch.rows(ignore_index)
+    check_labels(y, rows=len(y), classes=z.shape[1], place=place)
+    check_rows(z, place)
+    return len(y)
+
+
+def joined(batches: Sequence[Batch]) -> tuple[Any, Any, int | None]:
+    """All logits, labels, and the axis of the classes; None of a matrix.
+
+    Images of one size are one tensor, images of several sizes a list, of an entry each.
+    """
+    logits, labels = [b.logits for b in batches], [b.labels for b in batches]
+    dim = batches[0].axis
+    # Outside of inference mode: what is made here may enter other computations.
+    if dim and len({z.shape[1:] for z in logits}) == 1:
+        return torch.cat(logits), torch.cat(labels), None if logits[0].ndim == 2 else dim
+    images, answers = zip(*(pair for b in batches for pair in b.images()), strict=True)
+    return [z.clone() for z in images], list(answers), max(dim - 1, 0)
+
+
+def evaluations(
+    decalibrator: Any, batches: Iterable[Batch], ignore_index: int | None
+) -> Iterator[Evaluation]:
+    """What the sets of each batch keep and miss; of a batch, some rows are held at a time."""
+    for batch in batches:
+        z, y, units = batch.rows(ignore_index)
+        found, missed = [], []
+        for some in row_blocks(len(z), z.shape[1], EVALUATED_ELEMENTS):
+            sets = promised(decalibrator, z[some])
+            kept, labels = sets.possible_mask(), y[some].numpy()
+            guess = z[some].argmax(dim=1).numpy()
+            found.append(Evaluation.of(sets, kept, labels, guess, decalibrator.promise))
+            missed.append(~kept[np.arange(len(labels)), labels])
+        if found:
+            total = Evaluation.total(found)
+            dense = batch.labels.ndim > 1
+            yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
+
+
+def promised(decalibrator: Any, logits: Tensor) -> Any:
+    """The sets of logits (n, K), by the promise of a model, if it has one."""
+    rows = decalibrator.read(at_least_float32(logits.detach()).cpu())
+    return promised_sets(decalibrator, rows, decalibrator.alpha, decalibrator.promise)
 
 
 @contextmanager
@@ -111,30 +231,60 @@ def _described(value: Any) -> str:
 
 def model_logits(model: Callable[..., Any], inputs: Any, rows: int) -> Tensor:
     """(rows, K) logits that a model returns for one batch of inputs."""
+    return logits_of(run_batch(model, inputs), rows)
+
+
+def run_batch(model: Callable[..., Any] | None, inputs: Any) -> Any:
+    """What a model returns for one batch of inputs, which without a model are logits already."""
+    if model is None:
+        found = inputs.get("logits") if isinstance(inputs, Mapping) else inputs
+        if not isinstance(found, Tensor):
+            rule = "yield (logits, labels), or mappings with 'logits', if model is None"
+            raise InputError("loader", rule, _described(inputs))
+        return found
     if isinstance(inputs, Mapping):
-        output = model(**inputs)
-    elif isinstance(inputs, tuple | list):
-        output = model(*inputs)
-    else:
-        output = model(inputs)
-    return logits_of(output, rows)
+        return model(**inputs)
+    if isinstance(inputs, tuple | list):
+        return model(*inputs)
+    return model(inputs)
 
 
 # Batches and tensors
 
 
 def split_batch(batch: Any) -> tuple[Any, Any]:
-    """Inputs and labels of a batch: a pair, or a mapping with the key "labels"."""
+    """Inputs and labels of a batch: a pair, or a mapping with the key "labels" or "label".
+
+    A third item may name the examples, by text or by numbers none of which is there twice: it is
+    left out. Any other could be weights, or a mask before the labels, and is refused.
+    """
     if isinstance(batch, Mapping):
-        if "labels" not in batch:
-            raise InputError("loader", "yield mappings with 'labels'", f"keys {list(batch)}")
-        inputs = {name: v for name, v in batch.items() if name != "labels"}
-        return inputs, _several(batch["labels"])
+        keys = [name for name in ("labels", "label") if name in batch]
+        if len(keys) != 1:
+            rule = "yield mappings with 'labels' or 'label', one of them"
+            raise InputError("loader", rule, f"keys {list(batch)}")
+        inputs = {name: v for name, v in batch.items() if name not in keys}
+        return inputs, _several(batch[keys[0]])
     if isinstance(batch, tuple | list) and len(batch) == 2:
         return batch[0], _several(batch[1])
+    rule, remedy = "yield (inputs, labels) or mappings with 'labels'", ""
+    if isinstance(batch, tuple | list) and len(batch) == 3:
+        if _name_examples(batch[2], batch[1]):
+            return batch[0], _several(batch[1])
+        rule = "yield (inputs, labels), or with a third item that names examples"
+        remedy = "Yield ((input, mask), labels) for a model of two inputs; leave weights out."
     size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
-    rule = "yield (inputs, labels) or mappings with 'labels'"
-    raise InputError("loader", rule, f"a {type(batch).__name__}{size}")
+    raise InputError("loader", rule, f"a {type(batch).__name__}{size}", remedy)
+
+
+def _name_examples(values: Any, labels: Any) -> bool:
+    """Whether values are names of examples, or numbers that tell each from all others."""
+    array = np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if array.ndim != 1 or len(array) != len(labels):
+        return False
+    return array.dtype.kind in "TU" or (
+        array.dtype.kind in "iu" and len(np.unique(array)) == len(array)
+    )
 
 
 def _several(labels: Any) -> Any:
@@ -167,23 +317,23 @@ def at_least_float32(tensor: Tensor) -> Tensor:
 # Checks of tensors. Those of arrays are in `decal._base.row_checks`.
 
 
-def logits_of(output: Any, rows: int) -> Tensor:
-    """(rows, K) logits in what a model returned: the output itself, or its `.logits`."""
+def logits_of(output: Any, rows: int | None) -> Tensor:
+    """Logits in what a model returned, or its `.logits`: (rows, K), unless rows are None."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
         rule = "return a tensor of logits, or an object with such a tensor as .logits"
         remedy = "Wrap the model in a function that picks them."
         raise InputError("model", rule, f"a {type(output).__name__}", remedy)
+    if rows is None:
+        return logits
     fact, remedy = f"shape {tuple(logits.shape)}", ""
     if logits.ndim != 2 or logits.shape[0] != rows:
         if logits.ndim > 2:
-            remedy = "If axis 1 has the classes, wrap the model in a function that returns "
-            remedy += "logits.movedim(1, -1).flatten(0, -2)."
+            remedy = "Labels of pixels or tokens have the shape of the logits without the classes."
         rule = f"return logits of shape ({rows}, K), a row per label and a column per class"
         raise InputError("model", rule, fact, remedy)
     if logits.shape[1] < 2:
-        remedy = "For a binary classifier with one score, stack it as [zeros, score]."
-        raise InputError("model", "return one column per class, two or more", fact, remedy)
+        raise InputError("model", "return one column per class, two or more", fact, ONE_SCORE)
     return logits
 
 
@@ -225,15 +375,15 @@ def require_classes_last(logits: Any, K: int) -> None:
         )
 
 
-def label_tensor(labels: Any) -> Tensor:
-    """(n,) labels as a tensor of int64 on the CPU."""
+def label_tensor(labels: Any, *, dense: bool = False) -> Tensor:
+    """(n,) labels as a tensor of int64 on the CPU; `dense` ones have any shape."""
     given = labels if isinstance(labels, Tensor) else to_numpy(labels, "labels")
     try:
         tensor = torch.as_tensor(given).detach().cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         remedy = "Turn names into column numbers first."
         raise InputError("labels", "be integers", f"{labels!r:.60}", remedy) from error
-    if tensor.ndim != 1:
+    if tensor.ndim != 1 and not dense:
         advice = "Flatten them, and let the model return a row of logits per label."
         if tensor.ndim == 2:
             advice = "Use labels.squeeze(1)." if tensor.shape[1] == 1 else SEVERAL_LABELS
@@ -244,16 +394,7 @@ def label_tensor(labels: Any) -> Tensor:
     return tensor.to(torch.int64)
 
 
-def require_none_ignored(labels: Tensor, first_row: int) -> None:
-    """InputError for labels of rows that losses of PyTorch would leave out."""
-    ignored = (labels == -100).flatten().nonzero()
-    if len(ignored):
-        fact = f"-100 at index {first_row + int(ignored[0])}, which losses of PyTorch ignore"
-        rule = "be columns of logits, from 0 on"
-        raise InputError("labels", rule, fact, "Leave such rows out.")
-
-
-def check_rows(logits: Tensor, first_row: int) -> None:
-    """InputError about logits that are NaN or inf; their rows start at `first_row` of all data."""
+def check_rows(logits: Tensor, place: Place = IN_ARRAY) -> None:
+    """InputError about logits (n, K) that are NaN or inf, or of which a row is -inf alone."""
     if not torch.isfinite(logits).all():
-        check_logits(logits, place=Place(first_row), masked=True)
+        check_logits(logits, place=place, masked=True)
