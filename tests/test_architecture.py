@@ -25,11 +25,11 @@ LAYERS = {
     "programs": "cli __main__",
     "integrations": "torch onnx llm zeroshot sklearn distributed plot explorer datasets",
     "public names": "__init__",
-    "questions": "evaluate choose coupled shift report ensembles",
+    "questions": "evaluate choose coupled shift report ensembles binning",
     "model": "directions promise new_inputs model decalibrator multilabel",
     "files": "io",
     "sets": "credal",
-    "base": "_base grids schema rows",
+    "base": "_base grids schema votes rows",
 }
 
 WORKSHOPS = {"io", "cli"}
@@ -92,7 +92,11 @@ TESTS_ELSEWHERE = {
     "sklearn._credal_classifier": "test_sklearn.py",
     "sklearn._held_out": "test_sklearn.py",
     "sklearn._shift_adapted": "test_sklearn_shift.py",
+    "torch._after_validation": "test_torch_callbacks.py",
     "torch._head": "test_torch.py",
+    "torch._hugging_face": "test_torch_callbacks.py",
+    "torch._kept_metrics": "test_torch_metrics.py",
+    "torch._lightning": "test_torch_callbacks.py",
     "torch.batches": "test_torch_batches.py",
     "zeroshot._encoders": "test_zeroshot.py",
     "zeroshot._pretrained": "test_zeroshot_pretrained.py",

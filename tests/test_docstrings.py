@@ -23,7 +23,7 @@ SOURCE = ROOT / "src"
 OPTIONAL = {
     *("PIL", "anywidget", "dask", "distributed", "matplotlib", "numba", "onnx", "onnxruntime"),
     *("pandas", "polars", "pyarrow", "pyspark", "rich", "sklearn", "torch", "transformers"),
-    "typer",
+    *("typer", "torchmetrics", "lightning", "pytorch_lightning"),
 }
 """What decal's extras install. An example may be skipped for want of these, and of nothing else."""
 

@@ -466,6 +466,5 @@ def test_the_promise_of_every_label_stays_with_the_model(tmp_path):
         np.testing.assert_array_equal(found.lower, choice.predict(NEW).lower)
         assert (found.width() <= one.predict(NEW, alpha=choice.alpha).width() + 1e-15).all()
     assert model.partial_fit(z, y).promise is None
-    with pytest.raises(ValueError, match=r"per label. Report a label: decal.Report.of\(model.pred"):
-        loaded.report(NEW)
+    assert loaded.report(NEW).promise == str(loaded.promise)
     assert set(decal.Report.of(loaded.predict(NEW).label("cat")).prediction) == {"yes", "no"}

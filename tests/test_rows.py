@@ -1,8 +1,11 @@
 """Rows: what belongs together stays together."""
 
+import warnings
+
 import numpy as np
 import pytest
 
+import decal
 from decal.rows import Rows, require_possible
 from decal.schema import Schema
 
@@ -92,3 +95,53 @@ def test_labels_that_the_model_calls_impossible_are_refused():
     schema = Schema(probabilities=True)
     with pytest.raises(ValueError, match="positive probability: got 1, of probability 0, at ind"):
         require_possible(Rows.read(p, [1, 0], schema=schema), schema)
+
+
+# What a Hugging Face pipeline returns
+
+
+def as_pipeline(p, names):
+    """For every row, its labels and scores, the most probable first."""
+    rows = [sorted(zip(row, names, strict=True), reverse=True) for row in p.tolist()]
+    return [[{"label": name, "score": score} for score, name in row] for row in rows]
+
+
+def test_scores_of_a_pipeline_go_by_their_names():
+    rng = np.random.default_rng(0)
+    p, names = rng.dirichlet(np.ones(3), 200), ["cat", "ant", "bee"]
+    y = np.array([rng.choice(3, p=row) for row in p])
+    labels = [names[k] for k in y]
+    d = decal.decalibrate(as_pipeline(p, names), labels, miss=0.1, probabilities=True)
+    assert d.classes == ("ant", "bee", "cat")
+    given = {"miss": 0.1, "probabilities": True, "classes": names}
+    named = decal.decalibrate(as_pipeline(p, names), labels, **given)
+    expected = decal.decalibrate(p, y, **given)
+    assert named.promise == expected.promise
+    assert np.array_equal(named.predict(as_pipeline(p, names)).upper, expected.predict(p).upper)
+    with pytest.raises(ValueError, match="score for each of the 3 .*got no bee, in row 1.*top_k"):
+        d.predict([as_pipeline(p, names)[0], as_pipeline(p[:1, :2], names[:2])[0]])
+    with pytest.warns(decal.InputWarning, match="must not be probabilities"):
+        decal.Decalibrator().fit(as_pipeline(p, names), labels)
+
+
+def test_a_real_pipeline_is_read():
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    small = {"image_size": 8, "patch_size": 4, "hidden_size": 16, "num_hidden_layers": 1}
+    small |= {"num_attention_heads": 2, "intermediate_size": 16, "num_labels": 3}
+    model = transformers.ViTForImageClassification(transformers.ViTConfig(**small))
+    image = pytest.importorskip("PIL.Image")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        reader = transformers.ViTImageProcessor(size={"height": 8, "width": 8})
+        pipe = transformers.pipeline(
+            "image-classification", model=model, image_processor=reader, device="cpu"
+        )
+        pictures = [image.new("RGB", (8, 8), (k, 99, 255 - k)) for k in range(0, 250, 10)]
+        found = pipe(pictures, top_k=None)
+    y = np.arange(25) % 3
+    d = decal.Decalibrator(0.9, probabilities=True).fit(found, [f"LABEL_{k}" for k in y])
+    assert d.classes == ("LABEL_0", "LABEL_1", "LABEL_2")
+    scores = {each["label"]: each["score"] for each in found[7]}
+    rows = d.read(found).logits
+    np.testing.assert_allclose(np.exp(rows[7]), [scores[name] for name in d.classes], atol=1e-9)

@@ -1141,3 +1141,23 @@ def test_inputs_are_compared_with_rows_of_the_very_model_and_not_of_its_clones(t
     own = CredalClassifier(FrozenEstimator(forest.fit(X[:400], y[:400]))).fit(X[:400], y[:400])
     with pytest.warns(decal.AnswerWarning, match="fit on held-out data"):
         own.predict_credal(X[400:])
+
+
+def test_a_tree_of_classes_goes_with_the_classifier(tmp_path):
+    flowers = load_iris()
+    X, y = flowers.data[:, :2], flowers.target_names[flowers.target]
+    tree = {"setosa": None, "other": ["versicolor", "virginica"]}
+    clf = clone(CredalClassifier(LogisticRegression(), miss=0.1, tree=tree)).fit(X, y)
+    assert clf.promise_.rule == "node"
+    assert {tuple(sorted(names)) for names in clf.possible(X)} <= {
+        ("setosa",),
+        ("versicolor",),
+        ("virginica",),
+        ("versicolor", "virginica"),
+        ("setosa", "versicolor", "virginica"),
+    }
+    assert clf.report(X[[70]]).path[0].startswith("other [")
+    clf.save(tmp_path / "clf.npz")
+    again = CredalClassifier.load(tmp_path / "clf.npz", clf.estimator_)
+    assert again.possible(X) == clf.possible(X)
+    assert again.tree == clf.decalibrator_.tree

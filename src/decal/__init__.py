@@ -20,6 +20,8 @@ from decal._base.errors import FitWarning as FitWarning
 from decal._base.errors import InputWarning as InputWarning
 from decal.choose import Choice, choose, decalibrate
 from decal.choose import alpha_from_confidence as alpha_from_confidence
+from decal.choose import decalibrate_labels as decalibrate_labels
+from decal.credal import ClassTree as ClassTree
 from decal.credal import HullCredalSet, IntervalCredalSet, KLCredalSet, MultiLabelCredalSet
 from decal.credal import abstention_utility as abstention_utility
 from decal.decalibrator import Decalibrator, published
@@ -33,12 +35,15 @@ from decal.grids import CredalMaps as CredalMaps
 from decal.model import load
 from decal.rows import Rows
 from decal.schema import logits_from_probabilities as logits_from_probabilities
+from decal.votes import Votes
 
 if TYPE_CHECKING:
+    from decal import binning as binning
     from decal import coupled as coupled
     from decal import ensembles as ensembles
     from decal import multilabel as multilabel
     from decal import shift as shift
+    from decal.binning import binned as binned
     from decal.coupled import CoupledCredalSet as CoupledCredalSet
     from decal.coupled import CoupledDecalibrator
     from decal.ensembles import Ensemble as Ensemble
@@ -69,6 +74,7 @@ __all__ = [
     "Rows",
     "Temperature",
     "TopLogits",
+    "Votes",
     "choose",
     "decalibrate",
     "evaluate",
@@ -99,6 +105,7 @@ HOLDING = {
     "LabelShift": "shift",
     "MultiLabelDecalibrator": "multilabel",
     "Report": "report",
+    "binned": "binning",
     "ensemble": "ensembles",
 }
 """Modules that fewer people use, by what they hold: they load on first use, too."""

@@ -14,7 +14,7 @@ from decal._base.errors import FitWarning, InputError, Setting
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_steps
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_flag
-from decal.credal import IntervalCredalSet, KLCredalSet
+from decal.credal import ClassTree, CredalSet, IntervalCredalSet, KLCredalSet
 from decal.directions import (
     CHOSEN,
     REFERENCES,
@@ -95,6 +95,13 @@ class Decalibrator(Model[FitState]):
     floor : float, optional
         With probabilities: smaller ones are raised to it. By default zeros become 2e-308, unless
         one belongs to a label, which is refused.
+    order : bool
+        Whether classes have an order, that of the columns, as grades have. Its credal sets then
+        name an interval of possible classes, see `CredalSet.with_order`. An ordered categorical of
+        pandas as labels says so by itself.
+    tree : optional
+        Of the classes, by their names: what `decal.ClassTree.of` reads, such as nested mappings.
+        The sets then know the ranges of its nodes, and `miss` promises the most specific node.
 
     Notes
     -----
@@ -115,6 +122,8 @@ class Decalibrator(Model[FitState]):
       0  0 [0.286, 0.814]  1 [0.186, 0.714]
     """
 
+    takes_votes = True
+
     def __init__(
         self,
         alpha: float = DEFAULT_ALPHA,
@@ -125,6 +134,8 @@ class Decalibrator(Model[FitState]):
         directions: Iterable[str | Direction] = ("class",),
         probabilities: bool = False,
         floor: float | None = None,
+        order: bool = False,
+        tree: Any = None,
     ) -> None:
         self.alpha = check_alpha(alpha)
         self.likelihood = check_choice(likelihood, "likelihood", ("mean", "sum"))
@@ -133,6 +144,10 @@ class Decalibrator(Model[FitState]):
         self.directions = parse_directions(directions)
         self.probabilities = check_flag(probabilities, "probabilities")
         self.floor = check_floor(floor, self.probabilities)
+        self.order = check_flag(order, "order")
+        self.tree = None if tree is None else ClassTree.of(tree)
+        if self.order and self.tree is not None:
+            raise InputError("tree", "be left out of classes in an order", "both")
         super().__init__()
 
     # Learning
@@ -147,6 +162,7 @@ class Decalibrator(Model[FitState]):
             top_logits=True,
             masses=fitted is not None,
             axes=True,
+            order=self.order or (fitted is not None and fitted.order),
         )
 
     def learn(self, rows: Rows, *, whole: bool = False, warn: bool = True) -> FitState:
@@ -160,12 +176,15 @@ class Decalibrator(Model[FitState]):
         if hasattr(rows.logits, "in_turn"):
             rows = replace(rows, logits=rows.logits.in_turn())
         self._require_taken(rows)
+        if self.tree is not None:
+            self.tree.ordered(rows.classes or tuple(map(str, range(rows.shape[1]))))
+        n, rows = len(rows.counted()), rows.by_label()
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
         if whole and warn:
             confidences.warn_of_other_order(rows.shape[1])
         rows, classes = rows.counted(), rows.classes
         logits, labels, weights = rows.logits, rows.labels, rows.weights
-        n, K = rows.shape
+        K = rows.shape[1]
         label_weight = np.bincount(labels, weights, minlength=K).astype(np.float64)
         at = Reference(np.zeros(K))
         if isinstance(logits, TopLogits):
@@ -177,7 +196,10 @@ class Decalibrator(Model[FitState]):
                 at = find_reference(logits, labels, weights, scale=scale, name=self.reference)
             data = LabelledLogits(at.scaled(logits), at.center, labels, weights, whole)
             evidence = tuple(direction.summarise(data) for direction in self.directions)
-        found = FitState(self.directions, at, n, label_weight, evidence, classes, confidences)
+        order = self.order or rows.order
+        found = FitState(
+            self.directions, at, n, label_weight, evidence, classes, confidences, order
+        )
         if whole:
             self._warn_if_far(found)
         return found
@@ -358,6 +380,9 @@ class Decalibrator(Model[FitState]):
                 box = direction.widen(box, inputs, fitted.at(i, self.likelihood, level))
             assert box is not None
             found = IntervalCredalSet.unchecked(box.low, box.high, box.point, fitted.classes)
+        if isinstance(found, CredalSet):
+            found = found.with_tree(self.tree)
+            found = found.with_order() if fitted.order else found
         return found if rows.ids is None else found.with_index(rows.ids)
 
     def _inputs(self, rows: Rows, fitted: FitState) -> Inputs:
@@ -395,7 +420,9 @@ class Decalibrator(Model[FitState]):
             raise InputError("logits", "be a matrix of all classes for balls", fact)
         endpoints = fitted.at(0, self.likelihood, level)
         balls = local_balls(self._inputs(rows, fitted), endpoints, local.mix, local.by_entropy)
-        return KLCredalSet.unchecked(*balls, fitted.classes).with_index(rows.ids)
+        found = KLCredalSet.unchecked(*balls, fitted.classes).with_tree(self.tree)
+        found = found.with_index(rows.ids)
+        return found.with_order() if fitted.order else found
 
     def confidences(self) -> Confidences | None:
         """How sure the classifier was of the labelled rows; older files do not hold it."""
@@ -436,10 +463,13 @@ class Decalibrator(Model[FitState]):
             f"reference={self.reference!r}, box={self.box!r}"
         )
         settings += described_inputs(self)
+        if self.tree is not None:
+            settings += f", tree of {len(self.tree.names):,} nodes"
         if self._fitted is None:
             return settings, ""
         K = len(self._fitted.label_weight)
-        text = f"fitted on {self.examples:,} examples of {K:,} classes"
+        ordered = " ordered" if self._fitted.order else ""
+        text = f"fitted on {self.examples:,} examples of {K:,}{ordered} classes"
         if self.reference in CHOSEN:
             text += f", which chose {self.reference_model.described()}"
         moves_scale = any(direction.name == "temperature" for direction in self.directions)
@@ -469,12 +499,15 @@ class Decalibrator(Model[FitState]):
         settings = {"alpha": self.alpha, "likelihood": self.likelihood, "box": self.box}
         if self.probabilities:
             settings |= {"probabilities": True, "floor": self.floor}
+        if self.tree is not None:
+            settings["tree"] = self.tree.packed()
         return settings | fitted.settings(), fitted.arrays()
 
     @classmethod
     def unpacked(cls, settings: dict[str, Any], arrays: Arrays) -> Self:
         """From such settings and arrays, which it takes out; ValueError if they are damaged."""
         FitState.upgrade(settings, arrays)
+        tree = settings.pop("tree", None)
         model = cls(
             settings.pop("alpha"),
             likelihood=settings.pop("likelihood"),
@@ -483,6 +516,8 @@ class Decalibrator(Model[FitState]):
             directions=[direction_named(*d) for d in settings.pop("directions")],
             probabilities=settings.pop("probabilities", False),
             floor=settings.pop("floor", None),
+            order=settings.get("order", False),
+            tree=None if tree is None else ClassTree.unpacked(tree),
         )
         evidence = []
         for direction in model.directions:
@@ -490,7 +525,11 @@ class Decalibrator(Model[FitState]):
             evidence.append(direction.restore(own))
             if own:
                 raise ValueError(f"unknown arrays {sorted(own)}")
-        model._fitted = FitState.restore(model.directions, evidence, settings, arrays)
+        fitted = FitState.restore(model.directions, evidence, settings, arrays)
+        if model.tree is not None:
+            K = len(fitted.label_weight)
+            model.tree.ordered(fitted.classes or tuple(map(str, range(K))))
+        model._fitted = fitted
         return model
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from itertools import accumulate, pairwise
 from types import EllipsisType
 from typing import Any, NamedTuple
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError, Place
 from decal._base.numerics import Array, Indices, Mask
-from decal._base.row_checks import require_matrix, to_numpy
+from decal._base.row_checks import check_labels, check_rows, require_matrix, to_numpy
+from decal._base.settings import check_count
 
 __all__ = ["CredalMaps", "Grid"]
 
@@ -62,7 +64,7 @@ class Grid:
 
     def flat(self, values: Any, name: str) -> NDArray[Any]:
         """(n,) values of the rows. Those of the first axes alone hold for all that is there."""
-        parts = _of_each(values, len(self.shapes), name) if self.several else [values]
+        parts = of_each(values, len(self.shapes), name) if self.several else [values]
         found = []
         for part, shape in zip(parts, self.shapes, strict=True):
             array = to_numpy(part, name)
@@ -307,11 +309,11 @@ def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
     """The shapes of the labels of each array, if there are labels."""
     if labels is None:
         return None
-    answers = _of_each(labels, count, "labels") if several else [labels]
+    answers = of_each(labels, count, "labels") if several else [labels]
     return [to_numpy(y, "labels").shape for y in answers]
 
 
-def _of_each(values: Any, count: int, name: str) -> list[Any]:
+def of_each(values: Any, count: int, name: str) -> list[Any]:
     """Values of each of several arrays."""
     found = [*values] if isinstance(values, list | tuple | np.ndarray) else []
     if len(found) != count:
@@ -332,6 +334,14 @@ def _known(labels: NDArray[Any] | None, ignore_index: int | None) -> Indices | N
 
 def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
+
+
+def class_axis(shape: Shape, labels: Shape, dim: int | None = None) -> int:
+    """The axis of the classes of logits, by the shape of their labels; InputError if none fits."""
+    axis = _class_axis([shape], [labels], dim, None, several=False)
+    if axis is None or labels != _without(shape, axis):
+        raise _no_axis([shape], [labels], None)
+    return axis
 
 
 def _class_axis(
@@ -393,3 +403,77 @@ def _no_axis(
 
 def _shown(shapes: Sequence[Shape], labels: Sequence[Shape] | None) -> str:
     return f"logits of shape {shapes[0]}" + (f", labels of {labels[0]}" if labels else "")
+
+
+# Images and sentences one by one, as pictures show them
+
+
+class Verdict(IntEnum):
+    """How the set of one input fares against its label."""
+
+    RIGHT = 0
+    WRONG = 1  # though the truth is possible
+    MISSED = 2
+    IGNORED = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One image or sentence: its number among all, its maps and, with labels, their verdicts."""
+
+    number: int
+    maps: CredalMaps
+    labels: Indices | None = None
+    verdicts: NDArray[np.uint8] | None = None
+
+
+def scenes(
+    maps: Any,
+    axes: int,
+    labels: Any = None,
+    *,
+    rows: Any = None,
+    ignore_index: int | None = None,
+    most: int | None = None,
+) -> tuple[list[Scene], int]:
+    """Images (of 2 axes) or sentences (of 1) one by one, and how many there are in all.
+
+    `rows` are their numbers, or how many of the first ones to take; by default at most `most`.
+    """
+    batch = isinstance(maps, CredalMaps) and len(maps.shape) == axes + 1
+    several = batch or isinstance(maps, list | tuple)
+    parts = list(maps) if several else [maps]
+    for part in parts:
+        if not isinstance(part, CredalMaps) or len(part.shape) != axes or 0 in part.shape:
+            wanted = "(height, width)" if axes == 2 else "(tokens,)"
+            got = f"shape {part.shape}" if isinstance(part, CredalMaps) else type(part).__name__
+            rule = f"be of shape {wanted}, several of them on a first axis or in a list"
+            raise InputError("maps", rule, got)
+    if len({(part.flat.shape[1], part.classes) for part in parts}) != 1:
+        raise InputError("maps", "have the same classes, and be at least one", f"{len(parts)}")
+    taken: Any = range(len(parts))[:most]
+    if isinstance(rows, int | np.integer):
+        taken = range(len(parts))[: check_count(rows, "rows")]
+    elif rows is not None:
+        taken = check_rows(rows, len(parts)).tolist()
+    if labels is None:
+        return [Scene(i, parts[i]) for i in taken], len(parts)
+    answers = of_each(labels, len(parts), "labels") if several else [labels]
+    return [_judged(i, parts[i], answers[i], ignore_index) for i in taken], len(parts)
+
+
+def _judged(number: int, maps: CredalMaps, labels: Any, ignore_index: int | None) -> Scene:
+    """The verdicts on one image or sentence, all of which may be ignored."""
+    y = to_numpy(labels, "labels")
+    if y.shape != maps.shape:
+        raise Grid._misshapen("labels", y.shape, maps.shape)
+    K = maps.flat.shape[1]
+    known = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
+    truth = np.zeros(y.shape, dtype=np.intp)
+    rows = int(known.sum())
+    if rows:
+        truth[known] = check_labels(y[known], rows=rows, classes=K, names=maps.classes)
+    held = np.take_along_axis(np.moveaxis(maps.possible, maps.axis, -1), truth[..., None], -1)
+    found = np.where(maps.prediction == truth, Verdict.RIGHT, Verdict.WRONG)
+    found = np.where(held[..., 0], found, Verdict.MISSED)
+    return Scene(number, maps, truth, np.where(known, found, Verdict.IGNORED).astype(np.uint8))

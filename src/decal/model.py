@@ -114,6 +114,9 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
 
     alpha: float
 
+    takes_votes: ClassVar[bool] = False
+    """Whether it learns from several labels per input, `decal.Votes`."""
+
     promise: Promise | None
     """What its sets promise of new inputs, if a wish was granted; gone when it learns more."""
 
@@ -170,13 +173,15 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
             float32 or float64: log-probabilities up to a constant per row, of any size. -inf masks
             a class in a row. Take held-out data if the model fits its training data much better
             than others. Or a `decal.TopLogits`: only the most probable classes of every row. Or a
-            data frame (pandas, polars, PyArrow) with a column per class, named after it. Rows of
+            data frame (pandas, polars, PyArrow) with a column per class, named after it; or what a
+            Hugging Face pipeline returns with top_k=None, by the names of its labels. Rows of
             probabilities get a warning, unless probabilities=True.
         labels : (n,) array
             Integers 0..K-1; or names of classes, if these are known. Of a data frame, also the name
             of a column; whole numbers are names there if a class is called by a whole number. A
             warning tells if they seem to be of other rows, or the columns in another order. For
-            several labels per input (n, K): 1, 0, and -1 or NaN where nobody knows.
+            several labels per input (n, K): 1, 0, and -1 or NaN where nobody knows. Where several
+            people said which class it is, a `decal.Votes`.
         sample_weight : (n,) array, optional
             A weight of 2 counts like two equal rows. Positive ones lie in 1e-100 to 1e100, and
             span at most twelve decades. Of a data frame, also the name of a column.
@@ -252,7 +257,8 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         ignore_index: int | None = None,
     ) -> Rows:
         """Labelled rows after every check, of the classes that are known: what `fit_rows` takes."""
-        schema = replace(self.schema(fitted), masses=False)  # those learn in decal.llm.decalibrate
+        # Masses learn in decal.llm.decalibrate.
+        schema = replace(self.schema(fitted), masses=False, votes=self.takes_votes)
         rows = Rows.read(
             logits,
             labels,
@@ -383,16 +389,18 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         empty: bool = True,
         dim: int | None = None,
         ignore_index: int | None = None,
+        votes: bool = False,
     ) -> Rows:
         """New inputs, and labels if there are some, after every check: what `predict_rows` takes.
 
-        Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine.
+        Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine, `votes`
+        whether several labels per input are.
         """
         return Rows.read(
             logits,
             labels,
             ids=ids,
-            schema=self.schema(self.fitted),
+            schema=replace(self.schema(self.fitted), votes=votes),
             empty=empty,
             dim=dim,
             ignore_index=ignore_index,
@@ -481,6 +489,7 @@ def read_inputs(
     name: str = "logits",
     dim: int | None = None,
     ignore_index: int | None = None,
+    votes: bool = False,
     **beside: Any,
 ) -> Rows:
     """Inputs, and their labels if given, of any model that predicts credal sets from logits.
@@ -495,7 +504,8 @@ def read_inputs(
         return logits
     require_same_order(**{name: logits}, labels=labels, **beside)
     if isinstance(model, Model):
-        return model.read(logits, labels, empty=False, dim=dim, ignore_index=ignore_index)
+        axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
+        return model.read(logits, labels, empty=False, **axes, votes=votes and model.takes_votes)
     if dim is not None or ignore_index is not None:
         raise InputError("dim and ignore_index", "go with a Decalibrator", type(model).__name__)
     classes = getattr(model, "classes", None)
@@ -535,7 +545,8 @@ def promised_sets(
             found = predict_rows(model, rows[some], float(level))
             low[some], high[some], point[some] = found.lower, found.upper, found.point
         sets: Any = IntervalCredalSet.unchecked(low, high, point, rows.classes)
-        sets = sets.with_index(rows.ids)
+        sets = sets.with_index(rows.ids).with_tree(getattr(model, "tree", None))
+        sets = sets.with_order() if rows.order else sets
     elif promise is not None and promise.per == "label":
         sets = model.predict_rows(rows, alpha=np.array(list(promise.levels.values())))
     else:

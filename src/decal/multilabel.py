@@ -165,13 +165,14 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
 
     def shifts(self, alpha: Any = None) -> Endpoints:
         """How far each label's logit may move, (L,); needs "class" among the directions."""
-        return self._steps("class", alpha)
+        return self.steps("class", alpha)
 
     def scales(self, alpha: Any = None) -> Endpoints:
         """By how much each label's logit may be scaled, (L,); needs "temperature"."""
-        return self._steps("temperature", alpha)
+        return self.steps("temperature", alpha)
 
-    def _steps(self, name: str, alpha: Any) -> Endpoints:
+    def steps(self, name: str, alpha: Any = None) -> Endpoints:
+        """How far the direction of this name may move, (L,), by default as promised."""
         names = [direction.name for direction in self.directions]
         if name not in names:
             raise InputError("directions", f"include {name!r}", ", ".join(names))
@@ -210,9 +211,7 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         fitted, levels = self.fitted, self._levels(alpha)
         z, steps = rows.logits, self._solved(fitted, levels)
         low, high, point = np.empty((3, *z.shape))
-        unknown = fitted.weight == 0
-        if isinstance(levels, np.ndarray):
-            unknown = unknown | (levels == 0)
+        unknown = self.unknown(levels)
 
         def block(some: slice) -> None:
             r = fitted.recentered(z[some].astype(np.float64))
@@ -228,6 +227,11 @@ class MultiLabelDecalibrator(Model["LabelEvidence"]):
         for_each_block(block, *z.shape)
         found = MultiLabelCredalSet.unchecked(low, high, point, fitted.classes)
         return found.with_index(rows.ids)
+
+    def unknown(self, alpha: Any = None) -> Mask:
+        """(L,) the labels that get [0, 1]: those without any answer, or with an own alpha of 0."""
+        levels, without = self._levels(alpha), self.fitted.weight == 0
+        return np.asarray(without | (levels == 0) if isinstance(levels, np.ndarray) else without)
 
     @property
     def examples(self) -> int:

@@ -92,10 +92,12 @@ class Promise:
             said = f"the set holds the {whole}true distribution for {often}"
         else:
             of_class = " of this class" if self.per == "class" else ""
-            said = f"the true label is outside the kept classes for {often}{of_class}"
+            kept = "node" if self.rule == "node" else "classes"
+            said = f"the true label is outside the kept {kept} for {often}{of_class}"
             if self.per == "label":
                 said = f"the wrong answer is decided for {often}"
         where = {None: "", "group": "in every group, "}.get(self.per, f"for every {self.per}, ")
+        where = f"at every depth, {where}" if self.rule == "node" else where
         sure = "" if self.confidence is None else f" with confidence {self.confidence:g}"
         held = f"guaranteed{sure}" if self.guaranteed else "approximately"
         said = f"{where}{said}; {held}, by {rows}."
@@ -140,6 +142,11 @@ class Promise:
                 f"There {found['kept']:.3g} of {found['classes']:,g} classes are kept on average, "
                 f"one alone for {found['single']:.0%}; LAC keeps {found['lac']:.3g} and APS "
                 f"{found['aps']:.3g}, and the plain prediction errs on {found['error']:.1%}."
+            )
+        if "decided" in found:
+            said.append(
+                f"There {found['decided']:.0%} of the answers are decided, {found['wrong']:.1%} "
+                f"wrongly; the plain prediction errs on {found['error']:.1%}."
             )
         if "width" in found and self.kind != "width":
             said.append(f"Intervals are {found['width']:.3g} wide on average.")

@@ -21,8 +21,10 @@ from decal._base.data_frames import (
     id_columns,
     index_of,
     is_frame,
+    is_scored,
     require_same_order,
     row_numbers,
+    scored_columns,
 )
 from decal._base.errors import (
     IN_ARRAY,
@@ -34,6 +36,7 @@ from decal._base.errors import (
 )
 from decal._base.numerics import Array
 from decal._base.row_checks import (
+    WEIGHT_SPAN,
     check_class_names,
     check_groups,
     check_labels,
@@ -43,6 +46,7 @@ from decal._base.row_checks import (
 )
 from decal.grids import Grid, GridPlace, flattened, is_dense
 from decal.schema import SMALLEST, Schema, check_answers, read_label_logits, read_logits
+from decal.votes import Votes
 
 __all__ = ["Rows"]
 
@@ -64,6 +68,10 @@ class Rows:
     units, grid : (n,) array, Grid
         The image, or whatever else, that each is part of; and the arrays that they came in, if
         these were no matrix.
+    order : bool
+        Whether the classes are in an order, that of the columns.
+    votes : Votes
+        Several labels per input, in place of labels.
     """
 
     logits: Any
@@ -74,6 +82,8 @@ class Rows:
     truth: Array | None = None
     units: Any = None
     grid: Grid | None = None
+    order: bool = False
+    votes: Votes | None = None
 
     def __len__(self) -> int:
         return len(self.logits)
@@ -94,7 +104,8 @@ class Rows:
             None if self.ids is None else type(self.ids)({k: v[rows] for k, v in self.ids.items()})
         )
         parts = part(self.labels), part(self.weights), self.classes, ids, part(self.truth)
-        return Rows(self.logits[rows], *parts, part(self.units))
+        kept = {"order": self.order, "votes": part(self.votes)}
+        return Rows(self.logits[rows], *parts, part(self.units), **kept)
 
     @property
     def place(self) -> Place:
@@ -128,6 +139,21 @@ class Rows:
             return self
         return self[self.weights > 0]
 
+    def by_label(self) -> Rows:
+        """A row for every label; of several per input, a row counts by the share that said so.
+
+        Their units are the inputs. The sum of all weights stays. Shares that are too small to count
+        among the largest weights are left out.
+        """
+        if self.votes is None:
+            return self
+        weights = self.votes.shares
+        if self.weights is not None:
+            weights = weights * self.weights[:, None]
+        row, label = np.nonzero(weights > WEIGHT_SPAN * weights.max())
+        alone = replace(self, votes=None, units=np.arange(len(self)))
+        return replace(alone[row], labels=label, weights=weights[row, label])
+
     @classmethod
     def join(cls, parts: Sequence[Rows]) -> Rows:
         """All rows of several parts of one table."""
@@ -143,7 +169,8 @@ class Rows:
             key: np.concatenate([part.ids[key] for part in parts if part.ids]) for key in first.ids
         }
         z, y, w = joined("logits"), joined("labels"), joined("weights")
-        return cls(z, y, w, first.classes, ids, joined("truth"), joined("units"))
+        truth, units = joined("truth"), joined("units")
+        return cls(z, y, w, first.classes, ids, truth, units, order=first.order)
 
     @classmethod
     def read(
@@ -170,19 +197,38 @@ class Rows:
         """
         if isinstance(logits, cls):
             return logits
+        if is_scored(logits):
+            named = schema.classes if classes is None else tuple(str(name) for name in classes)
+            logits, classes = scored_columns(logits, named)
+        if isinstance(labels, Votes):
+            return cls._voted(
+                cls.read(
+                    logits,
+                    sample_weight=sample_weight,
+                    classes=labels.classes if classes is None else classes,
+                    schema=schema,
+                    empty=empty,
+                    dim=dim,
+                    ignore_index=ignore_index,
+                ),
+                labels,
+                schema,
+            )
         grid, place = None, IN_ARRAY
+        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
+        labels, classes, order = _from_ordered(logits, labels, classes, schema)
         axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
         if _has_axes(logits, schema, **axes):
             flat = flattened(logits, labels, sample_weight, **axes, width=schema.width)
             logits, labels, sample_weight, grid = flat
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
+        shaped["order"] = order
         if labels is sample_weight is classes is ids is None and schema.takes_plain(logits):
             z = read_logits(logits, schema, place=place, empty=empty)
             return cls(z, classes=schema.classes, **shaped)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
-        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         framed, z = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
@@ -208,6 +254,23 @@ class Rows:
         index = None if labelled else index_of(logits, ids, rows=len(z))
         return cls(z, labels, w, known, index, **shaped)
 
+    @classmethod
+    def _voted(cls, rows: Self, votes: Votes, schema: Schema) -> Self:
+        """Rows with several labels each; InputError if these are of others, or not taken."""
+        if not schema.votes:
+            remedy = "Pass Votes to Decalibrator, decalibrate or choose."
+            raise InputError("labels", "be one per input here", f"{votes}", remedy)
+        if rows.grid is not None:
+            fact = "logits with more axes"
+            raise InputError("labels", "be one per input of these logits", fact, "Use a matrix.")
+        if votes.shape != rows.shape:
+            rule = f"be votes of the shape of logits, {rows.shape}"
+            raise InputError("labels", rule, f"shape {votes.shape}")
+        if votes.classes is not None and rows.classes is not None and votes.classes != rows.classes:
+            fact = f"votes for {listing(votes.classes)}"
+            raise InputError("labels", f"be of the classes {listing(rows.classes)}", fact)
+        return replace(rows, votes=votes, ids=None)
+
 
 def _has_axes(logits: Any, schema: Schema, **given: int | None) -> bool:
     """Whether there are axes to put in rows, or labels to ignore.
@@ -223,6 +286,33 @@ def _has_axes(logits: Any, schema: Schema, **given: int | None) -> bool:
         fact = f"a {type(logits).__name__}"
         raise InputError(name, "go with arrays", fact, "Leave rows out of it first.")
     return True
+
+
+def _from_ordered(
+    logits: Any, labels: Any, classes: Iterable[Any] | None, schema: Schema
+) -> tuple[Any, Iterable[Any] | None, bool]:
+    """Labels as names, classes in their order, and whether they have one.
+
+    An ordered categorical of pandas, given as labels or as a column, tells all three.
+    """
+    values = labels
+    if isinstance(labels, str) and labels in getattr(logits, "columns", ()):
+        values = logits[labels]
+    kind: Any = getattr(values, "dtype", None)
+    if not getattr(kind, "ordered", False) or schema.answers:
+        return labels, classes, schema.order
+    known = tuple(str(name) for name in kind.categories)
+    given = schema.classes if classes is None else tuple(str(name) for name in classes)
+    if given is not None and given != known:
+        fact = f"{listing(given)}, and labels in the order {listing(known)}"
+        raise InputError("classes", "be in the order of the labels' categories", fact)
+    if isinstance(labels, str):
+        return labels, known, True
+    codes = np.asarray(getattr(values, "cat", values).codes)
+    if (codes < 0).any():
+        fact = f"a missing one in row {int((codes < 0).argmax())}"
+        raise InputError("labels", "be known in every row", fact, "Leave such rows out.")
+    return np.array(known, dtype=object)[codes], known, True
 
 
 def in_units(rows: Rows, groups: Any, unit: str) -> Rows:
@@ -274,13 +364,14 @@ def require_possible(rows: Rows, schema: Schema, place: Place = IN_ARRAY) -> Row
     No likelihood is positive if a label's logit is -inf or, with probabilities and no floor, stands
     for a probability of 0.
     """
+    rows, given = rows.by_label(), rows
     if schema.answers:
         _require_possible_answers(rows, schema)
     elif isinstance(rows.logits, np.ndarray):
         if schema.probabilities and schema.floor is None:
             _require_positive(rows, place)
         require_unmasked_labels(rows.logits, rows.labels, place)
-    return rows
+    return given
 
 
 def _require_positive(rows: Rows, place: Place) -> None:

@@ -73,7 +73,9 @@ class Schema:
     zeros_seen: bool = False  # whether answers 0 came before, so that -1 is known to mean unknown
     top_logits: bool = False  # whether a `decal.TopLogits` or `MemberUnion` may stand for logits
     masses: bool = False  # whether a `decal.llm.LabelMasses` may
+    votes: bool = False  # whether labels may be `decal.Votes`, several per input
     axes: bool = False  # whether logits may have more axes than rows and classes
+    order: bool = False  # whether classes are in an order, that of the columns
 
     def takes_plain(self, values: Any) -> bool:
         """Whether values are new inputs without any names."""

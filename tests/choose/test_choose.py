@@ -585,7 +585,7 @@ def test_a_choice_predicts_and_decides(fitted):
         ),
         (
             lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, rule="gamma_maximin"),
-            "rule must be one of 'interval_dominance', 'maximality', 'e_admissible', 'majority':",
+            "rule must be one of 'interval_dominance', 'maximality', 'e_admissible', 'majority'",
         ),
         (
             lambda m, z: decal.choose(m, z, [0] * 6, miss=0.1, width=0.2),

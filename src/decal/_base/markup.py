@@ -22,6 +22,12 @@ class Raw(str):
     __slots__ = ()
 
 
+def span(lower: float, upper: float) -> str:
+    """A range of probabilities in little room: "[.48, 1.00]"."""
+    low, high = (f"{end:.2f}".removeprefix("0") for end in (lower, upper))
+    return f"[{low}, {high}]"
+
+
 def bar(lower: float, upper: float, point: float | None = None) -> Raw:
     """An interval of [0, 1] as a small picture, with a tick at the point."""
     x, width = BAR_WIDTH * lower, max(1.0, BAR_WIDTH * (upper - lower))

@@ -18,6 +18,7 @@ from decal._base.errors import (
     IN_ARRAY,
     InputError,
     Place,
+    Setting,
     Words,
     is_whole_number,
     listing,
@@ -42,7 +43,14 @@ LARGEST_LOGIT = 1e300
 
 SEVERAL_LABELS = (
     "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, use "
-    "decal.MultiLabelDecalibrator."
+    "decal.MultiLabelDecalibrator; if several people said which one it has, decal.Votes."
+)
+
+IGNORED = -100  # the label of rows that losses of PyTorch leave out
+LEAVE_OUT: Words = (
+    f"Losses of PyTorch ignore {IGNORED}: pass ",
+    Setting("ignore_index", IGNORED),
+    ", or leave such rows out.",
 )
 
 ONE_SCORE = "For a binary classifier with one score, stack it as [zeros, score]."
@@ -212,7 +220,9 @@ def check_labels(
         fact = f"dtype {array.dtype}{place.within}"
         raise place.error("labels", f"be integers 0 to {classes - 1}", fact, advice)
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
-    require_all((array >= 0) & (array < classes), array, "labels", rule, place=place)
+    fits = (array >= 0) & (array < classes)
+    ignored = bool(array.size) and array[fits.argmin()] == IGNORED
+    require_all(fits, array, "labels", rule, place=place, advice=LEAVE_OUT if ignored else "")
     return array.astype(np.intp)
 
 
@@ -228,6 +238,8 @@ def _about_shape(labels: NDArray[Any], rows: int, classes: int) -> str:
         return "Use labels.ravel()."
     if labels.shape == (rows, classes):
         return SEVERAL_LABELS
+    if labels.ndim == 2 and len(labels) == rows:
+        return "Several labels per input: labels=decal.Votes.of_annotations(labels, classes=…)."
     return "Use labels.reshape(-1)." if labels.size == rows else ""
 
 

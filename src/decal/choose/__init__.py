@@ -4,8 +4,8 @@
 hand over. Both rest on one property: predictions are nested, that is, a smaller alpha never removes
 a distribution from a credal set, nor a class from a decision set. As `decal.choose` is the
 function, import what else is here by ``from decal.choose import …``. May import from `_base`,
-`grids`, `schema`, `rows`, `io`, `credal`, `directions`, `promise`, `model`, `decalibrator` and
-`evaluate`.
+`grids`, `schema`, `rows`, `io`, `credal`, `directions`, `promise`, `model`, `decalibrator`,
+`multilabel` and `evaluate`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from decal.choose._choosing import choose
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
 from decal.choose._hold import shares
+from decal.choose._label_wish import decalibrate_labels
 from decal.choose._miss import PER_CLASS
 from decal.choose._plausibility import (
     Predictor,
@@ -40,6 +41,7 @@ __all__ = [
     "choose",
     "contour_levels",
     "decalibrate",
+    "decalibrate_labels",
     "one_wish",
     "plausibility",
     "shares",

@@ -23,7 +23,9 @@ from decal.evaluate import metrics
 from decal.model import Model, answers_labels, predict_rows, read_inputs, require_classes
 from decal.promise import Promise
 from decal.rows import Rows, in_units
+from decal.votes import Votes
 
+RATED = "input"  # the unit of a promise about inputs with several labels each
 WIDTH_TOLERANCE = 1e-6  # how far the mean width found may be from the one wanted
 
 WISHES_OF = {
@@ -55,7 +57,7 @@ def choose(
     tolerate: float | None = None,
     dim: int | None = None,
     ignore_index: int | None = None,
-    rule: str = "e_admissible",
+    rule: str | None = None,
     distributions: Any = None,
     annotations: Any = None,
     guaranteed: bool = False,
@@ -73,7 +75,8 @@ def choose(
     **width**: the intervals of these rows have this mean width, within 1e-6. Needs no labels.
 
     **hold**: the local set of a new input, KL(q || c) <= -log alpha, holds the whole distribution
-    that its label is drawn from with probability `hold` at least, guaranteed by one label per row.
+    that its label is drawn from with probability `hold` at least, guaranteed by one label per row,
+    or by several, if these are independent draws whose number does not depend on them.
 
     **coverage**: the sets of this share of rows hold their known distributions. With `guaranteed`,
     the set of a new input with this probability.
@@ -89,8 +92,10 @@ def choose(
         with a positive `mix` among its directions; others only widen the box.
     logits : (n, K) array
         Held-out inputs; or, but for `hold`, a `decal.llm.LabelMasses`.
-    labels : (n,) integers
-        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`.
+    labels : (n,) integers, or Votes
+        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`. Several
+        per input, as `decal.Votes`: `miss` is then the share of a new input's labels that is
+        missed, on average over inputs, and `hold` needs far narrower sets.
     miss, width, hold, coverage : float
         The wish, in [0, 1]: exactly one of them.
     per : str, optional
@@ -107,10 +112,12 @@ def choose(
         With `unit`: `miss` is about units of which more than this share of labels is missed.
     dim, ignore_index : int, optional
         As for `Decalibrator.fit`.
-    rule : str
-        Which classes are kept, for `miss`: "e_admissible" those that can be the most probable,
-        "interval_dominance" or "maximality", which keep more, those not dominated; "majority",
-        which keeps fewer of many, the most probable one and those that can have one half.
+    rule : str, optional
+        Which classes are kept, for `miss`. By default, of a model that knows of an order,
+        "ordered_majority", an interval of classes; else "e_admissible", those that can be the most
+        probable, "interval_dominance" or "maximality", which keep more, those not dominated;
+        "majority", which keeps fewer of many, the most probable one and those that can have one
+        half.
     distributions : (n, K) array, optional
         The true distributions, for `coverage`.
     annotations : (n, A) integers, optional
@@ -178,8 +185,18 @@ def choose(
         "confidence": confidence,
         "threshold": threshold,
     }
+    if rule == "node" and per is not None:
+        fact = "rule='node', which keeps one node at one alpha"
+        raise InputError("per", "be left out with a tree", fact)
     if isinstance(logits, Rows):
-        labels = logits.labels
+        labels = logits.votes or logits.labels
+    rated = isinstance(labels, Votes)
+    if rated and wish == "miss":
+        for name in ("per", "groups", "unit"):
+            if given[name] is not None:
+                rule = "be left out with several labels per input, for miss"
+                raise InputError(name, rule, f"{name}=", "Pass one label per input.")
+        unit = given["unit"] = RATED
     _require_fitting(model, wish, labels, given)
     if answers_labels(model) and wish == "miss":
         beside = {"per": per, "groups": groups, "unit": unit, "dim": dim}
@@ -192,13 +209,14 @@ def choose(
     axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
     known = {"distributions": distributions, "annotations": annotations}
     counted = labels if wish in ("miss", "hold") or ignore_index is not None else None
-    rows = read_inputs(model, logits, counted, groups=groups, **known, **axes)
+    rows = read_inputs(model, logits, counted, groups=groups, votes=True, **known, **axes)
     if rows is not logits:
         groups = rows.flat(groups)
     if wish == "width":
         return _for_width(model, rows, target)
     if wish == "coverage":
         return _for_coverage(model, rows, target, known, atol=atol, guaranteed=guaranteed)
+    rule = rule or ("ordered_majority" if rows.order else "e_admissible")
     if unit is None:
         rows.warn_of_units()
     if wish == "hold":
@@ -212,8 +230,9 @@ def choose(
             seed=seed,
         )
     if unit is not None:
+        rows = rows if rated else in_units(rows, groups, unit)
         share = None if tolerate is None else check_alpha(tolerate, "tolerate")
-        return for_miss_of_units(model, in_units(rows, groups, unit), target, rule, unit, share)
+        return for_miss_of_units(model, rows, target, rule, unit, share)
     if per is None:
         return for_miss(model, rows, target, rule, groups)
     return for_miss_per_class(model, rows, target, rule)
@@ -233,7 +252,7 @@ def _require_fitting(model: Any, wish: str, labels: Any, given: dict[str, Any]) 
         return
     per, unit = given["per"], given["unit"]
     if unit is None and given["tolerate"] is not None:
-        raise InputError("tolerate", "go with unit", "no unit")
+        raise InputError("tolerate", "go with unit, or with Votes", "no unit")
     if per is not None:
         if unit is not None:
             raise InputError("per", "be left out with unit", f"{per!r}")

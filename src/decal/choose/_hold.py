@@ -26,6 +26,7 @@ from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, joined, row_groups
 from decal.choose._surprises import (
     Losses,
+    divergence_of_labels,
     least_budget,
     least_budget_with_confidence,
     planned_threshold,
@@ -37,6 +38,10 @@ from decal.rows import Rows, require_possible
 
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
 PLANNING_ROWS = 2000  # how many these are at most
+SEVERAL = (
+    "this holds if the labels of an input are independent draws, and how many there are does not "
+    "depend on what they say"
+)
 ROUNDING = 1e-12  # by how much a budget is rounded up, so that alpha stands for no less
 
 
@@ -57,7 +62,7 @@ def for_hold(
     if confidence is not None:
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence
-    losses = _losses(model, local, data)
+    losses, several = _losses(model, local, data), data.votes is not None
     if threshold is not None:
         threshold = check_tolerance(threshold, "threshold")
         if threshold >= losses.vacuous_budget:
@@ -74,7 +79,7 @@ def for_hold(
             planned = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, planned, delta, error)
-        notes = (note,) if note else ()
+        notes = tuple(filter(None, (note, SEVERAL if several else "")))
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
     return joined(choices)
@@ -152,7 +157,13 @@ def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
     largest, least = local.largest_loss(data.shape[1]), local.least_factor()
     # Round-off must not lift a loss above the largest one.
     bounded = np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf)
-    return Losses(bounded, data.labels, factor, largest, least)
+    votes = data.votes
+    if votes is None:
+        return Losses(bounded, data.labels, factor, largest, least)
+    if (votes.number == 1).all():  # weights of one label each are sharper
+        return Losses(bounded, votes.counts.argmax(axis=1), factor, largest, least)
+    found = divergence_of_labels(bounded, votes)
+    return Losses(bounded, None, factor, largest, least, found)
 
 
 # What people said

@@ -43,6 +43,7 @@ def for_miss(model: Predictor, data: Rows, miss: float, rule: str, groups: Any) 
             alpha, missed = found
             note = NOTHING_EXCLUDED if alpha == 0 else ""
             note = note or _neglected(data[rows], inside(rows, alpha), miss)
+            note = note.removesuffix(f": {PER_CLASS}") if rule == "node" else note
         promise = Promise("miss", miss, n, rule, notes=(note,) if note else ())
         choices[group] = Choice(alpha, missed / n, promise, model)
     return joined(choices)
@@ -55,9 +56,12 @@ def for_miss_of_units(
 
     Of exchangeable units, this is conformal risk control (Angelopoulos, Bates, Fisch, Lei and
     Schuster, 2024): a loss from 0 to 1 that never grows as sets do, on average over units. It is
-    the share of a unit's labels that are missed, or whether that exceeds what one tolerates.
+    the share of a unit's labels that are missed, or whether that exceeds what one tolerates. An
+    input with several labels is a unit.
     """
-    losses = UnitLosses(data.units, tolerate)
+    rated = data.votes is not None
+    data = data.by_label()
+    losses = UnitLosses(data.units, tolerate, data.weights if rated else None)
     rows, n = np.arange(len(data)), losses.units
     inside = labels_inside(model, data, rule)
     found = largest_alpha(inside, rows, miss, lambda missed: (losses(missed) + 1) / (n + 1))
@@ -105,7 +109,7 @@ def for_miss_per_label(model: Any, logits: Any, answers: Any, miss: float) -> Ch
 
     A miss is a yes or no that is decided and wrong; an answer that nobody knows does not count.
     """
-    data = model.read(logits, answers, empty=False)
+    data = logits if isinstance(logits, Rows) else model.read(logits, answers, empty=False)
     known = data.labels >= 0
     rows = known.sum(axis=0).tolist()
 

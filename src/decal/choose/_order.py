@@ -19,6 +19,7 @@ from decal._base.numerics import Array
 from decal.choose._plausibility import Indices, Inside, Mask, alpha_at
 
 SEARCH_LEVELS = 1 << 26  # steps from alpha = 1 to 0: 3e-7 of the budget each, 26 predictions
+ROUND_OFF = 1e-12  # of shares of labels that add up to what is tolerated
 GREATEST = float(np.finfo(np.float64).max)  # what an infinite doubt counts as
 
 
@@ -77,14 +78,24 @@ class UnitLosses:
     tolerate : float, optional
         By default a unit loses the share of its rows that is missed; with this share, it loses 1 if
         more of them are missed, else nothing.
+    weights : (n,) array, optional
+        How much each row counts within its unit.
     """
 
-    def __init__(self, units: Any, tolerate: float | None) -> None:
+    def __init__(self, units: Any, tolerate: float | None, weights: Array | None = None) -> None:
         names, self._unit, self._sizes = np.unique(units, return_inverse=True, return_counts=True)
         self.units, self._tolerate = len(names), tolerate
+        self._shares = None
+        if weights is not None:
+            self._shares = weights / np.bincount(self._unit, weights)[self._unit]
 
     def __call__(self, missed: Indices) -> float:
         """The sum of all losses."""
+        if self._shares is not None:
+            shares = np.bincount(self._unit[missed], self._shares[missed], minlength=self.units)
+            if self._tolerate is not None:
+                return float((shares > self._tolerate + ROUND_OFF).sum())
+            return float(shares.sum())
         lost = np.bincount(self._unit[missed], minlength=self.units)
         if self._tolerate is not None:
             return float((lost / self._sizes > self._tolerate).sum())

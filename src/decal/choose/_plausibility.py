@@ -188,10 +188,14 @@ def local_budgets(model: Predictor, data: Rows, rule: str) -> tuple[Array, Array
     have the mean probability of the classes that are at least as probable. For a majority, t is
     one half.
     """
-    if not isinstance(model, Decalibrator) or model.directions != (Local(),):
+    local = isinstance(model, Decalibrator) and model.directions == (Local(),)
+    if not local or rule == "node":
+        return None
+    if rule == "ordered_majority":
         return None
     if not isinstance(data.logits, np.ndarray):
         return None
+    assert isinstance(model, Decalibrator)
     fitted, n = model.fitted, len(data)
     least, most = np.empty((2, n))
 

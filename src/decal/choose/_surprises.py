@@ -19,18 +19,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.bernoulli import largest_log_odds
 from decal._base.numerics import Array, softplus
+from decal.votes import Votes
 
 BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
 """Budgets at which a statement with confidence is tested, in equal ratios, and the last as a share
 of the first, which is the largest budget: each is 2.7 % below the one before."""
 
 BUDGET_TOLERANCE = 2.0**-14  # as a share of the largest budget: some 0.0005 nats
+CLOSEST = 1e-12  # of the largest budget: how far above its threshold a budget counts as
 PLANNING_TOLERANCE = 2.0**-9  # that of the budget while a threshold is planned
 
 
@@ -39,17 +42,20 @@ class Losses:
     """What centers of balls lose on labels."""
 
     of_classes: Array  # (n, K): -log c_k, inf where a class is masked
-    labels: NDArray[np.intp]  # (n,)
+    labels: NDArray[np.intp] | None  # (n,); None if there are several per input
     factor: Array  # (n,): what budget and threshold of each input are multiplied by
     largest: float  # no loss of an unmasked class can be larger
     least_factor: float  # no factor can be smaller
+    divergences: Array | None = None  # (n,) of several labels, see `divergence_of_labels`
 
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.factor)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Losses:
-        of_classes, labels, factor = self.of_classes[rows], self.labels[rows], self.factor[rows]
-        return replace(self, of_classes=of_classes, labels=labels, factor=factor)
+        names = "of_classes", "labels", "factor", "divergences"
+        given = {name: getattr(self, name) for name in names}
+        parts: dict[str, Any] = {k: None if v is None else v[rows] for k, v in given.items()}
+        return replace(self, **parts)
 
     @property
     def vacuous_budget(self) -> float:
@@ -59,7 +65,13 @@ class Losses:
     @property
     def of_labels(self) -> Array:
         """(n,) losses of the labels."""
+        assert self.labels is not None
         return np.asarray(self.of_classes[np.arange(len(self)), self.labels])
+
+    def weighed(self, threshold: float) -> Surprises | Divergences:
+        """The weights of the labels by budget; the threshold must not depend on these labels."""
+        kind = Surprises if self.divergences is None else Divergences
+        return kind(self, threshold)
 
 
 class Surprises:
@@ -98,6 +110,51 @@ class Surprises:
         return weights[0], float(most[0])
 
 
+class Divergences:
+    """The weights of inputs with several labels, by budget: (v / h - s)+ / (b - s).
+
+    v is `divergence_of_labels`, h the factor of the input and s the threshold. On average v is
+    at least KL(p || c), and (.)+ is convex, so that E w >= 1 if KL(p || c) > b h, as b > s. At
+    budgets up to s weights are so large that none is taken.
+    """
+
+    def __init__(self, losses: Losses, threshold: float) -> None:
+        assert losses.divergences is not None
+        self.threshold = threshold
+        self._excess = np.maximum(losses.divergences / losses.factor - threshold, 0.0)
+        self._most = losses.vacuous_budget - threshold
+        self._least = CLOSEST * losses.vacuous_budget
+
+    def at(self, budgets: Array) -> tuple[Array, Array]:
+        """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
+        room = np.maximum(np.asarray(budgets, dtype=np.float64) - self.threshold, self._least)
+        return self._excess / room[:, None], self._most / room
+
+    def at_one(self, budget: float) -> tuple[Array, float]:
+        """(n,) the weights at one budget, and a bound of any weight."""
+        weights, most = self.at(np.array([budget]))
+        return weights[0], float(most[0])
+
+
+def divergence_of_labels(losses: Array, votes: Votes) -> Array:
+    """(n,) numbers whose mean, over draws of an input's labels, is at least KL(p || c).
+
+    With n_k of m labels for class k: sum_k n_k/m (l_k - (1/n_k + ... + 1/(m-1))). The harmonic sums
+    estimate the entropy of p from below (Zhang, 2012), and are never smaller than the entropy of
+    the shares, so that this is at most KL(shares || c), which it is for distributions. Of one label
+    it is its loss. docs/evidence_promises.md has the proof.
+    """
+    n, p = votes.counts, votes.shares
+    some = p > 0
+    if votes.counted:
+        sums = np.concatenate([[0.0, 0.0], np.cumsum(1 / np.arange(1, n.sum(axis=1).max() + 1))])
+        whole = n.astype(np.intp)
+        surprise = sums[whole.sum(axis=1)][:, None] - sums[whole]
+    else:
+        surprise = -np.log(np.where(some, p, 1.0))
+    return np.asarray((p * np.where(some, np.where(some, losses, 0.0) - surprise, 0.0)).sum(axis=1))
+
+
 def weight(last: Array, loss: Array, budget: Array | float) -> Array:
     """1 / m: how much a label counts that was not expected, arrays of one shape.
 
@@ -118,7 +175,7 @@ Found = tuple[float, float]
 
 def least_budget(losses: Losses, threshold: float, delta: float) -> Found | None:
     """The least budget at which weights, and the largest one, sum to at most delta (n + 1)."""
-    surprises, n = Surprises(losses, threshold), len(losses)
+    surprises, n = losses.weighed(threshold), len(losses)
 
     def bound(budget: float) -> float:
         weights, most = surprises.at_one(budget)
@@ -132,7 +189,7 @@ def least_budget_with_confidence(
     losses: Losses, threshold: float, delta: float, error: float
 ) -> Found | None:
     """The least budget down to which every test shows that the mean weight is at most delta."""
-    surprises = Surprises(losses, threshold)
+    surprises = losses.weighed(threshold)
 
     def shown(budgets: Array) -> Iterator[bool]:
         for weights, most in zip(*surprises.at(budgets), strict=True):
@@ -155,9 +212,9 @@ def planned_threshold(
     # threshold that turns out too low spoils everything, and one too high does not.
     error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)
     for threshold in high * np.geomspace(2.0**-12, 1.0, 33)[:-1]:
-        surprises = Surprises(losses, float(threshold))
+        surprises = losses.weighed(float(threshold))
 
-        def bound(budget: float, surprises: Surprises = surprises) -> float:
+        def bound(budget: float, surprises: Surprises | Divergences = surprises) -> float:
             w, most = surprises.at_one(budget)
             mean, deviation = float(w.mean()), float(w.std())
             mean += error_of_mean * deviation

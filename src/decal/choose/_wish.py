@@ -90,7 +90,9 @@ def decalibrate(
     ----------
     logits, labels, sample_weight, classes, dim, ignore_index
         As for `Decalibrator.fit`: rows that did not train the classifier. Weights count where sets
-        are fitted; a promise counts every row once.
+        are fitted; a promise counts every row once. With several labels per input, `decal.Votes`,
+        `miss` is the share of a new input's labels that is missed, on average over inputs, and
+        `hold` needs far narrower sets.
     alpha : float
         Level in [0, 1]; smaller is more cautious.
     miss : float
@@ -128,8 +130,10 @@ def decalibrate(
     many) fit and choose the kind of set: for `miss` the one that keeps fewest classes in
     cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
     automatic reference, which may be the model as it is; for `hold` always local sets. Of more
-    than 100 classes those are possible that may have a majority, see `CredalSet.decide`. The other
-    rows choose alpha. Fewer than 100 rows or units, or classes or groups of too few, are not split:
+    than 100 classes those are possible that may have a majority; of classes in an order, with
+    order=True or labels that are an ordered categorical, an interval, see `CredalSet.decide`; with
+    a `tree`, those of the most specific node that is sure, see `CredalSet.node`. The other rows
+    choose alpha. Fewer than 100 rows or units, or classes or groups of too few, are not split:
     local sets around the model as it is need no labels, and all rows choose alpha. `width` takes
     local sets around the automatic reference, and all rows for both. The guarantee needs rows that
     are exchangeable with new inputs; with `unit`, units that are so with new ones. Proofs and
@@ -154,7 +158,8 @@ def decalibrate(
     shown |= {"dim": dim, "ignore_index": ignore_index}
     if wish.name == "alpha":
         return Decalibrator(alpha, **settings).fit(logits, labels, **shown)
-    read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
+    told = ("probabilities", "floor", "order")
+    read = {name: settings[name] for name in told if name in settings}
     rows = Decalibrator(0.5, **read).read_labelled(logits, labels, **shown)
     if groups is not None:
         groups = check_groups(groups if rows is logits else rows.flat(groups), len(rows))
@@ -197,24 +202,24 @@ class Wish:
         target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
         if unit is not None and per is not None:
             raise InputError("per", "be left out with unit", f"{per!r}")
-        if tolerate is not None and unit is None:
-            raise InputError("tolerate", "go with unit", "no unit")
         share = None if tolerate is None else check_alpha(tolerate, "tolerate")
         return cls(wish, target, per, seed, settings or {}, unit, share)
 
     def granted(self, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
+        self._require_labels(rows, groups)
         if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "middle"):
             fact = type(rows.logits).__name__
             raise InputError("logits", f"be a matrix of all classes for {self.name}", fact)
         if rows.weights is not None and groups is not None:
             groups = groups[rows.weights > 0]
         rows = rows.counted()
-        present = np.unique(rows.labels)
+        labelled = rows.by_label()
+        present = np.unique(labelled.labels)
         if len(present) < 2:
             name = rows.classes[present[0]] if rows.classes else f"class {present[0]}"
             raise InputError("labels", "be of two classes or more for a wish", f"only {name}")
-        confidences = Confidences.of(plain_logits(rows), rows.labels, rows.weights)
+        confidences = Confidences.of(plain_logits(labelled), labelled.labels, labelled.weights)
         confidences.warn_of_other_order(rows.shape[1])
         if self.unit is not None:
             rows, groups = in_units(rows, groups, self.unit), None
@@ -239,6 +244,17 @@ class Wish:
         found.promise = replace(found.promise, recalibration=self._recalibration(model, rows))
         return found
 
+    def _require_labels(self, rows: Rows, groups: Any) -> None:
+        """InputError about what goes with one label per input alone, or with several."""
+        if rows.votes is None:
+            if self.tolerate is not None and self.unit is None:
+                raise InputError("tolerate", "go with unit, or with Votes", "no unit")
+        elif self.name == "miss":
+            for name, value in (("per", self.per), ("groups", groups), ("unit", self.unit)):
+                if value is not None:
+                    rule = "be left out with several labels per input, for miss"
+                    raise InputError(name, rule, f"{name}=", "Pass one label per input.")
+
     def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted on other rows, and promises by all of these."""
         if self.unit is not None:
@@ -248,7 +264,7 @@ class Wish:
         groups = None if groups is None else check_groups(groups, len(rows))
         wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
         wish |= {"unit": self.unit, "tolerate": self.tolerate}
-        choice = choose(model, rows, **wish, rule=_rule(rows))
+        choice = choose(model, rows, **wish, rule=_rule(rows, model))
         return self._kept(model, choice, rows, model.examples, groups)
 
     def _recalibration(self, model: Decalibrator, rows: Rows) -> tuple[float, ...]:
@@ -260,7 +276,8 @@ class Wish:
         if self.name != "miss" or name == "model" or not isinstance(rows.logits, np.ndarray):
             return ()
         here = model.reference_model
-        there = find_reference(rows.logits, rows.labels, rows.weights, scale=True, name=name)
+        given = rows.by_label()
+        there = find_reference(given.logits, given.labels, given.weights, scale=True, name=name)
         scale = there.scale / here.scale
         found = np.append(there.center - scale * here.center, scale)
         return tuple(found.tolist()) if np.isfinite(found).all() else ()
@@ -374,15 +391,29 @@ class Wish:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DecalWarning)
                 model = kind.fit(fitted_on, self._fixed)
-                choice = choose(model, measured_on, miss=self.target, rule=_rule(measured_on))
+                choice = choose(
+                    model, measured_on, miss=self.target, rule=_rule(measured_on, model)
+                )
                 return float(choice.decide(measured_on).sum(axis=1).mean())
         except (ValueError, ArithmeticError):
             return math.inf
 
+    def _one_label(self, rows: Rows) -> Indices:
+        """(n,) labels; of several per input, one of them by chance."""
+        if rows.votes is None:
+            labels: Indices = rows.labels
+            return labels
+        drawn = np.random.default_rng([self.seed, 3]).random((len(rows), 1))
+        below: Indices = (rows.votes.shares.cumsum(axis=1)[:, :-1] <= drawn).sum(axis=1)
+        return below
+
     def _chosen(self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows) -> Choice:
         """The alpha that grants the wish, of a model that was fitted on other rows."""
+        if rows.votes is not None and self.name == "miss":
+            rated: dict[str, Any] = {"rule": _rule(rows, model), "tolerate": self.tolerate}
+            return choose(model, rows, miss=self.target, **rated)
         if self.name == "miss":
-            by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows)}
+            by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows, model)}
             by |= {"unit": self.unit, "tolerate": self.tolerate}
             return choose(model, rows, miss=self.target, **by)
         threshold = threshold_for(model, planned_on, self.target, len(rows))
@@ -406,7 +437,7 @@ class Wish:
         if self.name == "miss":
             size = sets.possible_mask().sum(axis=1)
             costs |= {"kept": float(size.mean()), "single": float((size == 1).mean())}
-            costs |= plain_sizes(plain_logits(some), some.labels, self.target)
+            costs |= plain_sizes(plain_logits(some), self._one_label(some), self.target)
             vacuous = costs["kept"] >= NEARLY_ALL * K
         notes = [*promise.notes]
         if width <= ROUND_OFF:
@@ -425,8 +456,12 @@ class Wish:
         return model.with_promise(replace(choice, promise=promise))
 
 
-def _rule(rows: Rows) -> str:
+def _rule(rows: Rows, model: Decalibrator) -> str:
     """The rule that says which classes are possible."""
+    if rows.order:
+        return "ordered_majority"
+    if model.tree is not None:
+        return "node"
     return "majority" if rows.shape[1] > MANY_CLASSES else "e_admissible"
 
 

@@ -148,6 +148,23 @@ def expectation(log_c: Array, radius: Array, values: Array) -> tuple[Array, Arra
     return (least, greatest) if values.ndim == 2 else (least[:, 0], greatest[:, 0])
 
 
+def growing(log_c: Array, radius: Array, order: Indices | None) -> tuple[Array, Array]:
+    """Least and greatest probability of the first 1, ..., K classes of an order, (n, K) each.
+
+    They and the others are two outcomes, whose log-odds in the center tell the range.
+    """
+    least, most = np.ones((2, *log_c.shape))
+
+    def block(rows: slice) -> None:
+        z = log_c[rows] if order is None else np.take_along_axis(log_c[rows], order[rows], axis=1)
+        first = np.logaddexp.accumulate(z, axis=1)[:, :-1]
+        others = np.logaddexp.accumulate(z[:, ::-1], axis=1)[:, -2::-1]
+        least[rows, :-1], most[rows, :-1] = interval(first - others, radius[rows, None])
+
+    for_each_block(block, *log_c.shape)
+    return least, most
+
+
 def of_few_values(log_c: Array, values: Array, pairs: Indices) -> tuple[Array, Array]:
     """Centers (m, G) and values (m, G) of merged classes, where no direction has many values.
 

@@ -192,6 +192,9 @@ class KLCredalSet(NonemptySet):
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         return ball_support.expectation(self.log_center, self.radius, values)
 
+    def _growing(self, order: Indices | None) -> tuple[Array, Array]:
+        return ball_support.growing(self.log_center, self.radius, order)
+
 
 def _finite(log_c: Array) -> Array:
     """Log-probabilities, with 0 for classes of none: they have no part in any expectation."""

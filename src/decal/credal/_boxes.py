@@ -104,7 +104,8 @@ class IntervalCredalSet(CredalSet):
         lower, upper = reachable(self.lower, self.upper)
         lower, upper = np.where(empty, self.lower, lower), np.where(empty, self.upper, upper)
         tight = self.unchecked(lower, upper, self.point, self.classes).with_index(self)
-        return tight.promised(self.rule, self.kept)
+        tight._hold(ordered=self.ordered)
+        return tight.with_tree(self.tree).promised(self.rule, self.kept)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) the distribution that lies at the same fraction of every reachable interval.
@@ -175,7 +176,8 @@ class NonemptySet(CredalSet):
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each set, and its point."""
         box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
-        return box.with_index(self)
+        box = box.with_index(self).with_tree(self.tree)
+        return box.with_order() if self.ordered else box
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) that of the box; it may lie outside the set."""

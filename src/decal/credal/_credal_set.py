@@ -21,8 +21,10 @@ from decal._base.numerics import Array, Indices, Mask
 from decal._base.row_checks import check_distributions, check_labels
 from decal._base.set_checks import check_event, check_utility, check_values
 from decal._base.settings import check_alpha, check_choice, check_count
+from decal.credal import _ordered as ordered_classes
 from decal.credal import decisions
 from decal.credal._box_measures import middle_of_hartley, width
+from decal.credal._class_tree import ClassTree, NodeRanges, paths
 from decal.credal._interval_rows import IntervalRows
 from decal.credal._saturation import NEAR_CAP, warn_if_saturated
 
@@ -51,7 +53,13 @@ class CredalSet(IntervalRows):
     kept: Mask | None = None
     """(n, K) the classes that a promise keeps, if it says so class by class."""
 
-    _carried = ("rule", "kept")
+    ordered: bool = False
+    """Whether the order of the classes means something, see `with_order`."""
+
+    tree: ClassTree | None = None
+    """The tree of the classes, if the model that predicted these sets has one."""
+
+    _carried = ("rule", "kept", "ordered", "tree")
 
     # What a kind provides
 
@@ -97,6 +105,13 @@ class CredalSet(IntervalRows):
     @abstractmethod
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         """Least and greatest expectation of values (K,) or (A, K): (n,) or (n, A) each."""
+
+    def _growing(self, order: Indices | None) -> tuple[Array, Array]:
+        """Least and greatest probability of the first 1, ..., K classes of an order (n, K).
+
+        Here those of the box; a kind that is smaller has its own.
+        """
+        return ordered_classes.box_growing(*self._reachable, order)
 
     # How uncertain
 
@@ -234,12 +249,15 @@ class CredalSet(IntervalRows):
         Parameters
         ----------
         rule : str
-            "interval_dominance", "maximality" or "e_admissible" keep a set of actions, "majority" a
-            set of classes;
+            "interval_dominance", "maximality" or "e_admissible" keep a set of actions, "majority"
+            and, of sets with a tree, "node" a set of classes, "ordered_majority" an interval of
+            classes: it grows from the most probable one, by the more probable neighbour, until
+            every member gives it one half;
             "gamma_maximin", "gamma_maximax", "hurwicz", "minimax_regret" and "point" take one.
             `decal.credal.decisions` defines them.
-        utility : (A, K) array, frame or mapping, optional
-            What each action earns in each class, such as `decal.abstention_utility`. Without it
+        utility : (A, K) array, frame or mapping, or str, optional
+            "absolute" or "squared": naming a class costs its distance, see `ordered_utility`. Or
+            what each action earns in each class, such as `decal.abstention_utility`. Without it
             actions are classes, a right one earns 1 and a wrong one 0. An array goes by position. A
             frame has a column for each name of a class; its rows are named by a column "action", or
             by the index of pandas. A mapping goes from actions to mappings from classes to numbers.
@@ -261,14 +279,23 @@ class CredalSet(IntervalRows):
         >>> named.decide("gamma_maximin", utility=earns)
         array(['treat'], dtype=object)
         """
-        check_choice(rule, "rule", (*decisions.RULES, "majority", "point"))
-        if rule == "majority":
+        check_choice(rule, "rule", (*decisions.RULES, *decisions.CLASS_RULES, "point"))
+        if rule in decisions.CLASS_RULES:
             if utility is not None:
-                raise InputError("utility", "be left out with rule='majority'", "one")
+                raise InputError("utility", f"be left out with rule={rule!r}", "one")
             sets = self.with_members(empty)
-            kept = decisions.majority(sets._reachable[1], sets.point)
+            if rule == "node":
+                tree, (lower, _) = sets._tree(None), sets._node_bounds(None)
+                kept = tree.leaves[tree.sure(lower)]
+            elif rule == "ordered_majority":
+                kept = sets._interval_of_majority()
+            else:
+                kept = decisions.majority(sets._reachable[1], sets.point)
             return self._at_their_rows(kept, missing=False)
         table, names = None, None
+        if isinstance(utility, str):
+            v = ordered_classes.class_values(self.classes, self.shape[1])
+            utility = ordered_classes.ordered_utility(self.shape[1], utility, values=v.tolist())
         if utility is not None:
             given, names = check_utility(utility, self.shape[1], self.classes)
             table = decisions.scaled(given)
@@ -280,7 +307,7 @@ class CredalSet(IntervalRows):
     def possible(self, rule: str | None = None, *, empty: str = "raise") -> list[list[Any]]:
         """For every input, the names of its possible classes, the most probable first.
 
-        Without names, their numbers; without a point, in their order.
+        Without names, their numbers; without a point, or of ordered classes, in their order.
 
         Parameters
         ----------
@@ -320,8 +347,87 @@ class CredalSet(IntervalRows):
             if mask.shape != self.shape or mask.dtype != bool:
                 fact = f"shape {mask.shape}, dtype {mask.dtype}"
                 raise InputError("kept", f"be True or False in shape {self.shape}", fact)
-            found._hold(kept=mask)
+            interval = rule == "ordered_majority"  # more classes never break a promise
+            found._hold(kept=ordered_classes.interval_hull(mask) if interval else mask)
+        if rule == "ordered_majority":
+            found._hold(ordered=True)
         return found
+
+    # Classes in an order
+
+    def with_order(self) -> Self:
+        """These sets, whose classes have an order: that of the columns.
+
+        `possible` then names an interval of classes, by the rule "ordered_majority" of `decide`,
+        and a report says "2 to 4". Models fitted with order=True predict such sets.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.3, 0.1, 0.3]], [[0.6, 0.2, 0.6]], classes="123")
+        >>> c.possible(), c.with_order().possible()
+        ([['1', '3']], [['1', '2', '3']])
+        """
+        return self.promised("ordered_majority", self.kept)
+
+    def cumulative(self, *, empty: str = "raise") -> tuple[Array, Array]:
+        """(lower, upper), (n, K) each: the range of P(Y <= k), a p-box. Exact, O(n K).
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]])
+        >>> c.cumulative()
+        (array([[0.25, 0.75, 1.  ]]), array([[0.5, 1. , 1. ]]))
+        """
+        least, most = self.with_members(empty)._growing(None)
+        return self._at_their_rows(least), self._at_their_rows(most)
+
+    def mean(self, values: Any = None, *, empty: str = "raise") -> tuple[Array, Array]:
+        """(lower, upper), (n,) each: the range of the mean of ordered classes.
+
+        Parameters
+        ----------
+        values : (K,) array, mapping or Series, optional
+            Where the classes stand. By default their names, if these are numbers that rise, else 0
+            to K - 1.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]], classes=[1, 2, 3])
+        >>> c.mean()
+        (array([1.5]), array([2.]))
+        """
+        if values is None:
+            values = ordered_classes.class_values(self.classes, self.shape[1])
+        table = check_values(values, "values", self.shape[1], ndim=1, names=self.classes)
+        return self.expectation(table, empty=empty)
+
+    def quantile(self, q: float, *, empty: str = "raise") -> tuple[Indices, Indices]:
+        """(lower, upper), (n,) each: the range of a quantile, as numbers of classes.
+
+        The quantile of a distribution is the first class k with P(Y <= k) >= q. Both ends are those
+        of members. -1 where a set is empty and `empty` is "nan".
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]])
+        >>> c.quantile(0.5), c.quantile(0.9)
+        ((array([0]), array([1])), (array([1]), array([2])))
+        """
+        q = check_alpha(q, "q") - decisions.TIE_TOLERANCE
+        least, most = self.with_members(empty)._growing(None)
+        low, high = ((bound >= q).argmax(axis=1) for bound in (most, least))
+        return self._at_their_rows(low, missing=-1), self._at_their_rows(high, missing=-1)
+
+    def _interval_of_majority(self) -> Mask:
+        """What "ordered_majority" keeps, of sets that have members in every row."""
+        point = self._reachable[1] if self.point is None else self.point
+        order = ordered_classes.growing_order(point)
+        least, _ = self._growing(order)
+        return ordered_classes.until_majority(least, order, decisions.TIE_TOLERANCE)
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper): least and greatest expected value of a function of the class.
@@ -363,6 +469,78 @@ class CredalSet(IntervalRows):
         bounds = self.with_members(empty)._expectation(inside)
         least, greatest = decisions.as_probabilities(*bounds)
         return self._at_their_rows(least), self._at_their_rows(greatest)
+
+    # Trees of classes
+
+    def nodes(self, tree: Any = None, *, empty: str = "raise") -> NodeRanges:
+        """The range of the probability of every node of a tree: lower and upper are (n, nodes).
+
+        Exact for every kind of set. They print, and `to_pandas` has a row per input and node.
+
+        Parameters
+        ----------
+        tree
+            What `decal.ClassTree.of` reads; by default that of the model that predicted these sets.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.4, 0.3, 0]], [[0.7, 0.6, 0.1]], classes="abc")
+        >>> c.nodes({"vowel": ["a"], "consonant": ["b", "c"]})
+        NodeRanges: 1 input, 6 nodes, mean width 0.217
+          0  any [1.000, 1.000]  vowel [0.400, 0.700]  a [0.400, 0.700]  …
+        """
+        names = self._tree(tree)
+        bounds = self.with_members(empty)._node_bounds(tree)
+        lower, upper = (self._at_their_rows(bound) for bound in bounds)
+        point = None if self.point is None else self.point @ names.leaves.T
+        return NodeRanges.unchecked(lower, upper, point, names.names).with_index(self)
+
+    def node(self, tree: Any = None, *, least: float = 0.5) -> NDArray[Any]:
+        """(n,) the most specific node that is sure, by name: probable under every member.
+
+        Its lower probability exceeds one half, and is `least` or more. All such nodes of an input
+        lie on one path from the root, whose last is named; a wider set never names one further
+        down. `tree` as for `nodes`.
+
+        Examples
+        --------
+        >>> import decal
+        >>> c = decal.IntervalCredalSet([[0.4, 0.3, 0]], [[0.7, 0.6, 0.1]], classes="abc")
+        >>> c.node({"early": ["a", "b"], "late": ["c"]})
+        array(['early'], dtype=object)
+        """
+        names, (lower, _) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
+        return np.array(names.names, dtype=object)[names.sure(lower, least)]
+
+    def paths(self, tree: Any = None, *, least: float = 0.5) -> NDArray[Any]:
+        """(n,) the path from the top to `node` as text: "bird [.90, 1.00] › owl [.60, .80]".
+
+        Arguments as for `node`.
+        """
+        names, (lower, upper) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
+        return paths(names, lower, upper, names.sure(lower, least))
+
+    def with_tree(self, tree: Any) -> Self:
+        """These sets with a tree of their classes, which `nodes` and the rule "node" go by."""
+        found = copy.copy(self)
+        found._hold(tree=None if tree is None else ClassTree.of(tree))
+        return found
+
+    def _tree(self, tree: Any) -> ClassTree:
+        """A tree, by default that of these sets, with leaves in the order of their classes."""
+        found = self.tree if tree is None else ClassTree.of(tree)
+        if found is None:
+            remedy = "Pass tree= to the model, or to nodes, node or paths."
+            raise InputError("tree", "be given to sets that have none", "None", remedy)
+        return found.ordered(self.classes or tuple(map(str, range(self.shape[1]))))
+
+    def _node_bounds(self, tree: Any) -> tuple[Array, Array]:
+        """Least and greatest probability of every node, (n, nodes) each; all have members."""
+        bounds = self._expectation(self._tree(tree).leaves.astype(np.float64))
+        lower, upper = decisions.as_probabilities(*bounds)
+        lower[:, 0] = upper[:, 0] = 1.0  # of the root, against round-off
+        return lower, upper
 
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets; options of `decal.explorer.explore_credal`."""

@@ -17,6 +17,7 @@ from decal._base.settings import check_tolerance
 from decal.credal import _hull_decisions as hull_decisions
 from decal.credal import _hull_entropy as hull_entropy
 from decal.credal._boxes import NonemptySet
+from decal.credal._ordered import hull_growing
 from decal.credal._total_variation import hull_total_variation
 
 
@@ -118,3 +119,6 @@ class HullCredalSet(NonemptySet):
 
     def _expectation(self, values: Array) -> tuple[Array, Array]:
         return hull_decisions.expectation(self.vertices, values)
+
+    def _growing(self, order: Indices | None) -> tuple[Array, Array]:
+        return hull_growing(self.vertices, order)

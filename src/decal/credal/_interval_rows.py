@@ -125,7 +125,7 @@ class IntervalRows(ABC):
         n, K = self.shape
         each: NDArray[Any] = np.array(self.classes or range(K), dtype=object)
         rows, marked = np.nonzero(mask)
-        if self.point is not None:
+        if self.point is not None and not getattr(self, "ordered", False):
             marked = marked[np.lexsort((-self.point[rows, marked], rows))]
         names = each[marked].tolist()
         ends = np.cumsum(np.count_nonzero(mask, axis=1)).tolist()
@@ -171,7 +171,7 @@ class IntervalRows(ABC):
         longest = max(map(len, called), default=0)
         for row, name in enumerate(called):
             line, shown = f"  {name:{longest}}", 0
-            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+            for k in self._foremost(row):
                 span = f"  {names[k]} [{self.lower[row, k]:.3f}, {self.upper[row, k]:.3f}]"
                 more = "  …" if shown + 1 < K else ""
                 if shown and len(line + span + more) > LINE_WIDTH:
@@ -201,11 +201,16 @@ class IntervalRows(ABC):
         names = self.classes or range(self.shape[1])
         for row in range(min(len(self), ROWS_SHOWN)):
             first = self.input_name(row)
-            for k in np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]:
+            for k in self._foremost(row):
                 low, high = float(self.lower[row, k]), float(self.upper[row, k])
                 middle = None if self.point is None else float(self.point[row, k])
                 yield first, names[k], bar(low, high, middle), f"{low:.3f}", f"{high:.3f}"
                 first = ""
+
+    def _foremost(self, row: int) -> NDArray[np.intp]:
+        """The classes that are shown of an input: those of the greatest upper bounds, and first."""
+        shown = np.argsort(-self.upper[row], kind="stable")[:CLASSES_SHOWN]
+        return np.sort(shown) if getattr(self, "ordered", False) else shown
 
     def input_name(self, row: int) -> str:
         """The name of an input: that of the index, or its number."""

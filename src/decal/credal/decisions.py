@@ -11,7 +11,9 @@ Rules that keep a set of actions, an (n, A) mask, from the most to the least gen
 * maximality: drop a if some b earns more than a under every distribution;
 * E-admissibility: drop a if it is optimal under no distribution.
 
-And one for classes alone, which leaves fewer of many: `majority`.
+And three for classes alone: `majority`, which leaves fewer of many, "ordered_majority", which
+leaves an interval of classes that have an order (see `CredalSet.decide`), and "node", the classes
+of the most specific node of a tree that is sure (`decal.credal._class_tree`).
 
 Rules that take one action, (n,) indices: Gamma-maximin, Gamma-maximax, Hurwicz and minimax regret.
 
@@ -51,7 +53,10 @@ __all__ = [
 
 Unit = float | Array
 
-SET_RULES = ("interval_dominance", "maximality", "e_admissible", "majority")
+CLASS_RULES = ("majority", "ordered_majority", "node")
+"""Rules that keep a set of classes, whatever actions earn."""
+
+SET_RULES = ("interval_dominance", "maximality", "e_admissible", *CLASS_RULES)
 """Rules that keep a set of actions; all others take one."""
 
 HEAD_RULES = ("e_admissible", "interval_dominance", "majority")

@@ -7,6 +7,7 @@ The public data of the paper's experiments are in the laboratory: `decal_lab.dat
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,23 @@ LANGUAGES = {
 }  # fmt: skip
 """The network's names of the classes, and those for people; close relatives in one line."""
 
+FAMILIES: dict[str, Any] = {
+    "Germanic": {
+        "Scandinavian": ["Danish", "Norwegian", "Swedish"],
+        "West Germanic": ["German", "Dutch", "English"],
+    },
+    "Romance": {
+        "Iberian": ["Catalan", "Spanish", "Galician", "Portuguese"],
+        "French": None, "Italian": None,
+    },
+    "Slavic": {
+        "South Slavic": ["Slovenian", "Croatian", "Serbian"],
+        "West Slavic": ["Slovak", "Czech", "Polish"],
+    },
+    "Malayic": ["Indonesian", "Malay"],
+}  # fmt: skip
+"""The families of the languages; Catalan is with its neighbours."""
+
 FLOOR = 1e-6  # the network rounds small probabilities to 0, which no evidence could raise again
 STEPS = 1000  # logits are stored in whole thousandths
 
@@ -58,6 +76,11 @@ class LanguageSet:
     logits: NDArray[np.float64]
     labels: NDArray[np.intp]
     classes: tuple[str, ...] = tuple(LANGUAGES.values())
+
+    @property
+    def tree(self) -> dict[str, Any]:
+        """The families of the languages, nested: a `tree` of the classes."""
+        return deepcopy(FAMILIES)
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -29,10 +29,17 @@ from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
 from decal.directions._margins import MarginSummary
-from decal.directions._ranges import head_bounds, is_masked, is_traced, logs_of_probabilities
+from decal.directions._ranges import (
+    head_bounds,
+    is_masked,
+    is_traced,
+    label_bounds,
+    logs_of_probabilities,
+)
 from decal.directions._reference import CHOSEN, REFERENCES, Reference
 from decal.directions._summarise import BoundedMargins, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
+from decal.directions._tilt import Tilt
 from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top, top_box
 
 __all__ = [
@@ -56,6 +63,7 @@ __all__ = [
     "ScaleSummary",
     "Temperature",
     "TensorInputs",
+    "Tilt",
     "TopIntervals",
     "TopLogits",
     "best_model",
@@ -64,6 +72,7 @@ __all__ = [
     "head_bounds",
     "is_masked",
     "is_traced",
+    "label_bounds",
     "local_balls",
     "local_box",
     "logs_of_probabilities",
@@ -77,7 +86,7 @@ __all__ = [
 ]
 
 BUILT_IN: Mapping[str, type[Direction]] = {
-    direction.name: direction for direction in (ClassShifts, Temperature, Local)
+    direction.name: direction for direction in (ClassShifts, Temperature, Local, Tilt)
 }
 """decal's own directions by name; packages add theirs by entry points "decal.directions"."""
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from decal._base.confidences import Confidences
 from decal._base.numerics import Array, budget
 from decal._base.row_checks import check_center, check_class_names, check_label_weight
-from decal._base.settings import check_choice, check_count
+from decal._base.settings import check_choice, check_count, check_flag
 from decal.directions._direction import RESIDUAL_TOLERANCE, Direction, Endpoints, taken
 from decal.directions._margins import MarginSummary
 from decal.directions._reference import REFERENCES, Reference
@@ -37,6 +37,7 @@ class FitState:
     evidence: tuple[Any, ...]  # of every direction, in their order
     classes: tuple[str, ...] | None = None
     confidences: Confidences | None = None  # None if an older model file does not hold them
+    order: bool = False  # whether classes are in an order, that of the columns
     _solved: dict[tuple[int, str, float], Endpoints] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -56,6 +57,7 @@ class FitState:
             evidence=tuple(a + b for a, b in zip(self.evidence, other.evidence, strict=True)),
             classes=self.classes or other.classes,
             confidences=mine + theirs if mine and theirs else None,
+            order=self.order or other.order,
             _solved={},
         )
 
@@ -114,7 +116,7 @@ class FitState:
             "distance": self.reference.distance,
             "rows": self.rows,
             "classes": self.classes,
-        }
+        } | ({"order": True} if self.order else {})  # older versions read all other models
 
     @classmethod
     def restore(
@@ -140,7 +142,8 @@ class FitState:
             raise ValueError(f"rows must be a number of examples: got {rows:.3g}")
         kept = taken(arrays, "confidences.")
         confidences = Confidences.restore(kept, K) if kept else None
-        return cls(directions, reference, rows, label_weight, evidence, classes, confidences)
+        order = check_flag(settings.pop("order", False), "order")
+        return cls(directions, reference, rows, label_weight, evidence, classes, confidences, order)
 
     @staticmethod
     def is_known(name: str, settings: dict[str, Any]) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError, needs
 from decal._base.numerics import Indices
+from decal._base.pixels import levels
 from decal._base.row_checks import to_numpy
 
 LARGEST_SIDE = 96  # longest side of a thumbnail in pixels; smaller pictures are kept as they are
@@ -145,7 +146,7 @@ def _pictures(images: Any, total: int) -> Callable[[int], Any]:
         opened = _listed(images, "images", total).__getitem__
     else:
         array = _check_pictures(images, rows=total)
-        return lambda row: _thumbnail(Image.fromarray(_levels(array[row], row)))
+        return lambda row: _thumbnail(Image.fromarray(levels(array[row], row)))
     return lambda row: _thumbnail(_read(opened(row), row))
 
 
@@ -167,17 +168,6 @@ def _from_folder(folder: Path, total: int) -> Callable[[int], Path]:
         remedy = f"Name them by row, such as {missing}.png, or pass a list of paths."
         raise InputError("images", rule, f"none for row {missing} in {folder}", remedy)
     return by_row.__getitem__
-
-
-def _levels(pixels: Any, row: int) -> Any:
-    """Pixels as 8-bit levels: booleans and floats run from 0 to 1, integers to 255."""
-    largest = 255 if pixels.dtype.kind in "ui" else 1
-    values = pixels.astype(np.float64)
-    wrong = np.argwhere(~((values >= 0) & (values <= largest)))
-    if wrong.size:
-        fact = f"{values[tuple(wrong[0])]:g} in row {row}, dtype {pixels.dtype}"
-        raise InputError("images", "be uint8, or floats from 0 to 1", fact, "Rescale them first.")
-    return np.rint(values * (255 / largest)).astype(np.uint8)
 
 
 def _read(picture: Any, row: int) -> Any:

@@ -497,6 +497,8 @@ def _likeliest(sides: Sequence[Side], start: int, shown: Indices, total: int, m:
         if len(inside):
             upper = np.max([s.predict(start, block)[inside].tighten().upper for s in sides], axis=0)
             found[here] = np.argsort(-upper, axis=1, kind="stable")[:, :m]
+            if sides[0].first.ordered:
+                found[here].sort(axis=1)
     return found
 
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.data_frames import INDEX, check_index, row_numbers
-from decal._base.errors import InputError, is_whole_number, listing, require_all
+from decal._base.errors import InputError, Place, is_whole_number, listing, require_all
 from decal._base.numerics import Indices
 from decal._base.row_checks import check_probabilities, check_weights, label_numbers
 from decal.grids import Grid
@@ -123,7 +123,13 @@ class LogitSource:
                 start += n
                 continue
             blocks = _stood_in(blocks, known)
-            rows = self._read(start, blocks[0], dict(zip(others, blocks[1:], strict=True)), schema)
+            beside = self._beside(start, n, dict(zip(others, blocks[1:], strict=True)))
+            name, place = self.logits.name, self.logits.place(start)
+            self._require_numbers(blocks[0], place)
+            z = read_logits(blocks[0], schema, name=name, place=place, remedy=REMEDY)
+            rows = Rows(z, *beside, self._units(start, n))
+            if self.labels is not None:
+                require_possible(rows, schema, self.labels.place(start))
             yield (
                 rows if known is None else replace(rows[known], grid=Grid(((n,),), 1, known=known))
             )
@@ -134,18 +140,11 @@ class LogitSource:
             fact = f"only {self.ignore_index} in {self.labels and self.labels.path}"
             raise InputError("labels", "not all be ignored", fact)
 
-    def _read(self, start: int, block: Block, others: Mapping[Any, Block], schema: Schema) -> Rows:
-        """Rows of one block of every stream, which begin at `start`, after every check."""
-        beside = self._beside(start, len(block), others)
-        name, place = self.logits.name, self.logits.place(start)
+    def _require_numbers(self, block: Block, place: Place) -> None:
+        """InputError about missing probabilities; `read_logits` tells of missing logits."""
         if self.probabilities:
             fine, advice = ~np.isnan(block), "Repair or leave out such rows first."
-            require_all(fine, block, name, "be numbers", place=place, advice=advice)
-        z = read_logits(block, schema, name=name, place=place, remedy=REMEDY)
-        rows = Rows(z, *beside, self._units(start, len(block)))
-        if self.labels is not None:
-            require_possible(rows, schema, self.labels.place(start))
-        return rows
+            require_all(fine, block, self.logits.name, "be numbers", place=place, advice=advice)
 
     def all(self) -> Rows:
         """All rows, in memory."""

@@ -16,18 +16,21 @@ Arguments that mean the same in all of them:
 `legend`
     Whether there is one.
 
-Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate`, `model` and `shift`.
+Imports from `_base`, `choose`, `credal`, `decalibrator`, `evaluate`, `grids`, `model` and
+`shift`.
 """
 
 from decal._base.errors import needs
 
 with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'decal[plot]'"):
     from decal.plot._alphas import tradeoff
+    from decal.plot._cumulative import cumulative, means
     from decal.plot._gains import likelihood
     from decal.plot._grid import grid
     from decal.plot._intervals import intervals
     from decal.plot._label_shift_figures import frequencies, prevalence
     from decal.plot._many_inputs import binary, decomposition
+    from decal.plot._maps import maps
     from decal.plot._reliability import reliability
     from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
@@ -35,11 +38,14 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
 
 __all__ = [
     "binary",
+    "cumulative",
     "decomposition",
     "frequencies",
     "grid",
     "intervals",
     "likelihood",
+    "maps",
+    "means",
     "prevalence",
     "reliability",
     "risk_coverage",

@@ -149,6 +149,24 @@ def ink_on(background: Any) -> Ink:
     )
 
 
+def class_colours(ink: Ink, names: Sequence[str], chosen: Sequence[str] | None) -> list[str]:
+    """One colour per class: the caller's, or decal's, paler and darker where these run out."""
+    if chosen is not None:
+        return ink.colours(len(names), chosen)
+    base = EIGHT_ON_DARK if ink.dark else EIGHT_ON_LIGHT
+    rounds = [
+        [*base],
+        [mix(c, "#ffffff", 0.55) for c in base],
+        [mix(c, "#000000", 0.4) for c in base],
+    ]
+    palette = [colour for one in rounds for colour in one]
+    places = iter(range(len(names)))
+    return [
+        ink.grid if name.lower() == "background" else palette[next(places) % len(palette)]
+        for name in names
+    ]
+
+
 def inks(ax: Axes) -> tuple[Ink, Ink]:
     """The colours within the axes and around them."""
     whole = _over(ax.figure.figure.get_facecolor(), "white")  # of a subfigure, the figure it is in

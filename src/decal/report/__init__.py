@@ -22,8 +22,9 @@ from decal.grids import CredalMaps
 from decal.io.formats import arrow, either
 from decal.io.whole_files import replacing
 from decal.io.writers import column_writer
-from decal.model import require_classes
+from decal.model import answers_labels, require_takes_logits
 from decal.promise import Promise
+from decal.report._label_report import LabelReport
 from decal.report._per_input import ACTION_RULES as ACTION_RULES
 from decal.report._per_input import as_names, cheapest, predicted
 from decal.report._per_input import share_to_check as share_to_check
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-__all__ = ["Report", "report"]
+__all__ = ["LabelReport", "Report", "report"]
 
 SAVED = (".csv", ".parquet", ".html")
-COLUMNS = ("prediction", "possible", "lower", "upper", "check", "action")
+COLUMNS = ("prediction", "possible", "lower", "upper", "path", "check", "action")
 BETWEEN = " | "
 """What stands between possible classes where a cell is one text."""
 
@@ -59,12 +60,17 @@ class Report:
         The classes that are possible, as `CredalSet.possible` lists them.
     lower, upper : (n,) arrays
         The interval of the predicted class's probability.
+    path : (n,) array or None
+        Of classes with a tree: the nodes down to the most specific one that is sure, as text with
+        their ranges, see `CredalSet.paths`.
     check : (n,) array or None
         True where a person should look.
     action : (n,) array or None
         What to do, by the costs.
     promise : str
         What the model promises, in one sentence; empty if nothing.
+    ordered : bool
+        Whether classes have an order: possible ones are then printed as "2 to 4".
     """
 
     index: Index
@@ -72,9 +78,11 @@ class Report:
     possible: NDArray[Any]
     lower: Array
     upper: Array
+    path: NDArray[Any] | None = None
     check: Mask | None = None
     action: NDArray[Any] | None = None
     promise: str = ""
+    ordered: bool = False
 
     @classmethod
     def of(
@@ -114,11 +122,13 @@ class Report:
             possible=possible,
             lower=lower,
             upper=credal.upper[np.arange(n), best],
+            path=None if credal.tree is None else credal.paths(),
             check=check,
             action=None
             if costs is None
             else cheapest(credal, costs, rule, better_point(credal, promise)),
             promise=str(promise or ""),
+            ordered=credal.ordered,
         )
 
     @classmethod
@@ -130,7 +140,8 @@ class Report:
 
         index = {name: joined([part.index[name] for part in parts]) for name in parts[0].index}
         columns = {name: joined([getattr(part, name) for part in parts]) for name in COLUMNS}
-        return cls(index=index, promise=parts[0].promise, **columns)
+        first = parts[0]
+        return cls(index=index, promise=first.promise, ordered=first.ordered, **columns)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -167,7 +178,8 @@ class Report:
         with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
             import polars as pl
         kinds: dict[str, Any] = {}
-        for name, values in (("prediction", self.prediction), ("action", self.action)):
+        texts = {name: getattr(self, name) for name in ("prediction", "path", "action")}
+        for name, values in texts.items():
             if values is not None:  # of no rows they could not be told
                 kinds[name] = pl.String if values.dtype == object else pl.Int64
         kinds["possible"] = pl.List(kinds["prediction"])
@@ -198,6 +210,8 @@ class Report:
         kind = pa.string() if self.prediction.dtype == object else pa.int64()
         columns: dict[str, Any] = self.columns
         columns["prediction"] = pa.array(self.prediction, kind)
+        if self.path is not None:
+            columns["path"] = pa.array(self.path, pa.string())
         if lists:
             columns["possible"] = pa.array(self.possible.tolist(), pa.list_(kind))
         else:
@@ -281,7 +295,7 @@ def report(
     Parameters
     ----------
     model : Model
-        Whatever predicts credal sets of classes.
+        Whatever predicts credal sets. Of a `MultiLabelDecalibrator` this is a `LabelReport`.
     logits, ids
         As for its `predict`.
     check : float or True, optional
@@ -289,10 +303,13 @@ def report(
         whole inputs: those whose predicted class has the smallest lower probability or, where a
         wish has fitted a prediction on all rows, the smallest probability there, which finds more
         errors; of ties, the first. True for all inputs that do not have exactly one possible class.
+        Of labels, those with the greatest expected number of wrong answers at worst; True for all
+        inputs with an open label.
     costs : frame or mapping, optional
         What each action costs in each class, both matched by name. A frame has a column for each
         class; its rows are named by a column "action", or by the index of pandas. A mapping goes
-        from actions to mappings from classes to numbers. An array goes by position.
+        from actions to mappings from classes to numbers. An array goes by position. Of labels, the
+        costs of a wrong yes and of a wrong no, as for `MultiLabelCredalSet.decide`.
     rule : str
         How costs choose the action, see `CredalSet.decide`. Of several that are kept, as with
         "e_admissible", the one of least expected cost at the point prediction; of ties, the first.
@@ -313,8 +330,10 @@ def report(
       0    ham         ham | spam  0.286  0.814  yes    file    ···███████··
       1    spam        spam        0.982  0.998         drop    ···········█
     """
-    remedy = "Report a label: decal.Report.of(model.predict(logits).label(name))."
-    require_classes(model, remedy)
+    require_takes_logits(model)
     credal = model.predict(logits, ids=ids, **options)
     promise = getattr(model if options.get("alpha") is None else options["alpha"], "promise", None)
+    if answers_labels(model):
+        found: Any = LabelReport.of(credal, check=check, costs=costs, promise=promise)
+        return found  # type: ignore[no-any-return]  # callers know which model they have
     return Report.of(credal, check=check, costs=costs, rule=rule, promise=promise)

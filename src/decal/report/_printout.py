@@ -7,6 +7,8 @@ import textwrap
 import unicodedata
 from typing import Any
 
+from decal.credal import BETWEEN
+
 LINES = 10
 WIDEST, NARROWEST = 100, 30
 """Columns of a terminal that a table takes, even if it has more, or fewer."""
@@ -33,36 +35,60 @@ def printed(report: Any, title: str, total: int) -> str:
 def _table(report: Any, width: int) -> list[str]:
     """Its lines: with bars if these fit, and as running text if not even columns do."""
     columns = {
-        name: [_cut(str(value), LONGEST_NAME) for value in values]
+        name: [cut(str(value), LONGEST_NAME) for value in values]
         for name, values in report.columns.items()
     }
+    if report.path is not None:
+        return _with_paths(report, columns, width)
     columns["lower"] = [f"{value:.3f}" for value in report.lower]
     columns["upper"] = [f"{value:.3f}" for value in report.upper]
     if report.check is not None:
         columns["check"] = ["yes" if marked else "" for marked in report.check]
-    possible = [[str(name) for name in names] for names in report.possible]
+    possible = [shortened(names, report.ordered) for names in report.possible]
     needed = max(_width("possible"), *(_width(" | ".join(names)) for names in possible))
     taken = sum(
-        2 + max(map(_width, [_cut(name, LONGEST_NAME), *values]))
+        2 + max(map(_width, [cut(name, LONGEST_NAME), *values]))
         for name, values in columns.items()
         if name != "possible"
     )
     room = width - taken - 2
     if room < min(needed, ROOM):
         return _running(report, width)
-    columns["possible"] = [_listed(names, room) for names in possible]
+    columns["possible"] = [listed(names, room) for names in possible]
     if room - needed >= STEPS + 2:
         columns["0" + "·" * (STEPS - 2) + "1"] = [
             bar(low, high) for low, high in zip(report.lower, report.upper, strict=True)
         ]
-    return _aligned(columns)
+    return aligned(columns)
 
 
-def _aligned(columns: dict[str, list[str]]) -> list[str]:
+def _with_paths(report: Any, columns: dict[str, list[str]], width: int) -> list[str]:
+    """Lines with a path, which says what is possible; it loses its top if there is little room."""
+    shown = {name: v for name, v in columns.items() if name not in ("possible", "lower", "upper")}
+    if report.check is not None:
+        shown["check"] = ["yes" if marked else "" for marked in report.check]
+    del shown["path"]
+    taken = sum(2 + max(map(_width, [name, *values])) for name, values in shown.items())
+    ends = [path.split(BETWEEN) for path in report.path]
+    if width - taken - 4 < max(_width(BETWEEN.join(["…", nodes[-1]])) for nodes in ends):
+        return _running(report, width)
+    return aligned(shown | {"path": [_ending(nodes, width - taken - 4) for nodes in ends]})
+
+
+def _ending(nodes: list[str], room: int) -> str:
+    """The end of a path in so much room."""
+    for start in range(len(nodes)):
+        text = BETWEEN.join([*["…"] * (start > 0), *nodes[start:]])
+        if _width(text) <= room:
+            break
+    return text
+
+
+def aligned(columns: dict[str, list[str]]) -> list[str]:
     """Lines of columns that stand below each other, numbers to the right."""
     padded = []
     for name, values in columns.items():
-        texts = [_cut(name, LONGEST_NAME), *values]
+        texts = [cut(name, LONGEST_NAME), *values]
         size = max(map(_width, texts))
         spaces = [" " * (size - _width(text)) for text in texts]
         right = name in ("lower", "upper")
@@ -75,7 +101,8 @@ def _running(report: Any, width: int) -> list[str]:
     """A paragraph per input."""
     lines = []
     for line in report:
-        line |= {"possible": " | ".join(map(str, line["possible"])) or "none"}
+        names = shortened(line["possible"], report.ordered)
+        line |= {"possible": " | ".join(names) or "none"}
         line |= {name: f"{line[name]:.3f}" for name in ("lower", "upper")}
         if "check" in line:
             line["check"] = "yes" if line["check"] else "no"
@@ -91,15 +118,22 @@ def bar(lower: float, upper: float) -> str:
     return "·" * start + "█" * (end - start) + "·" * (STEPS - end)
 
 
-def _listed(names: list[str], room: int) -> str:
+def shortened(names: list[Any], ordered: bool) -> list[str]:
+    """Names of possible classes as texts; of several in an order, one text: "2 to 4"."""
+    if ordered and len(names) > 1:
+        return [f"{names[0]} to {names[-1]}"]
+    return [str(name) for name in names]
+
+
+def listed(names: list[str], room: int, between: str = " | ") -> str:
     """Names in so much room; how many more there are if they do not fit."""
     more = ""
     for count in range(len(names), 0, -1):
         more = f" +{len(names) - count}" if count < len(names) else ""
-        text = " | ".join(names[:count]) + more
+        text = between.join(names[:count]) + more
         if _width(text) <= room:
             return text
-    return _cut(names[0], room - len(more)) + more if names else "none"
+    return cut(names[0], room - len(more)) + more if names else "none"
 
 
 def _width(text: str) -> int:
@@ -110,7 +144,8 @@ def _width(text: str) -> int:
     )
 
 
-def _cut(text: str, longest: int) -> str:
+def cut(text: str, longest: int = LONGEST_NAME) -> str:
+    """A text of so many columns of a terminal at most."""
     if _width(text) <= longest:
         return text
     while text and _width(text) > longest - 1:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from decal._base.markup import Raw, bar, table
+from decal.report._printout import shortened
 
 IN_NOTEBOOK = 20
 """Lines that a notebook shows."""
@@ -64,7 +65,8 @@ def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
     shown = report[:lines]
     cells: dict[str, Any] = shown.columns
     cells["possible"] = [
-        _sorted(len(names), escape(" | ".join(map(str, names)))) for names in shown.possible
+        _sorted(len(names), escape(" | ".join(shortened(names, report.ordered))))
+        for names in shown.possible
     ]
     cells |= {name: [f"{value:.3f}" for value in cells[name]] for name in ("lower", "upper")}
     if shown.check is not None:

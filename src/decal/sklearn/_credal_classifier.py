@@ -66,8 +66,11 @@ class CredalClassifier(HeldOutClassifier):
     directions, reference
         As in `decal.Decalibrator`. By default a wish chooses them, and with alpha they are
         ("class",) and "model".
-    likelihood, box
+    likelihood, box, tree
         As in `decal.Decalibrator`.
+    order : bool
+        Whether classes have an order, that in which they are sorted, as numbers of grades have:
+        possible classes are then an interval of them. Names are sorted as text, so number grades.
     cv
         Which rows are held out; not used with a FrozenEstimator.
 
@@ -151,6 +154,8 @@ class CredalClassifier(HeldOutClassifier):
         likelihood: str = "mean",
         reference: str | None = None,
         box: str = "joint",
+        order: bool = False,
+        tree: Any = None,
         cv: Any = 5,
         method: str = "auto",
         floor: float | str = "auto",
@@ -159,7 +164,7 @@ class CredalClassifier(HeldOutClassifier):
         super().__init__(estimator, cv=cv, method=method, floor=floor, n_jobs=n_jobs)
         self.miss, self.width, self.hold, self.per = miss, width, hold, per
         self.alpha, self.directions, self.likelihood = alpha, directions, likelihood
-        self.reference, self.box = reference, box
+        self.reference, self.box, self.order, self.tree = reference, box, order, tree
 
     @classmethod
     def published(cls, estimator: Any, alpha: float, **settings: Any) -> Self:
@@ -178,7 +183,7 @@ class CredalClassifier(HeldOutClassifier):
     @property
     def _settings(self) -> dict[str, Any]:
         """Settings of a Decalibrator, but for those that are left to a wish."""
-        names = ("likelihood", "box", "directions", "reference")
+        names = ("likelihood", "box", "directions", "reference", "order", "tree")
         given = {name: getattr(self, name) for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -414,6 +419,8 @@ class CredalClassifier(HeldOutClassifier):
                 likelihood=decalibrator.likelihood,
                 reference=decalibrator.reference,
                 box=decalibrator.box,
+                order=decalibrator.order,
+                tree=decalibrator.tree,
                 method=settings["method"],
                 floor=settings["floor"],
             )

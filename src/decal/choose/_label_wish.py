@@ -1,0 +1,165 @@
+"""decalibrate_labels: labels that do not exclude each other, in one call, with a promise for each.
+
+As in `decal.choose._wish`, rows that fit and choose the kind of set never choose alpha.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from decal._base.errors import DecalWarning, InputError
+from decal._base.settings import check_alpha, check_count, check_keywords
+from decal.choose._choosing import choose
+from decal.choose._promises import Choice, one_wish
+from decal.choose._wish import (
+    CHOOSING_ROWS,
+    CHOOSING_SHARE,
+    FEWEST_COMPARED,
+    FEWEST_SPLIT,
+    MOVES,
+    WORTH_IT,
+)
+from decal.multilabel import MultiLabelDecalibrator
+from decal.rows import Rows
+
+
+def decalibrate_labels(
+    logits: Any,
+    answers: Any,
+    *,
+    alpha: Any = None,
+    miss: float | None = None,
+    sample_weight: Any = None,
+    classes: Iterable[Any] | None = None,
+    seed: int = 0,
+    **settings: Any,
+) -> MultiLabelDecalibrator:
+    """A model of labels that do not exclude each other, at an alpha or with a promise for each.
+
+    Give exactly one of `alpha` and `miss`. With `alpha` this is
+    ``MultiLabelDecalibrator(alpha, **settings).fit(logits, answers)``. With `miss`, decal chooses
+    the kind of set, its reference, and an alpha for every label.
+
+    Parameters
+    ----------
+    logits, answers, sample_weight, classes
+        As for `MultiLabelDecalibrator.fit`: (n, L) logits and answers 1, 0, and -1 where nobody
+        knows, of rows that did not train the classifier.
+    alpha : float
+        Level in [0, 1]; smaller is more cautious.
+    miss : float
+        For every label, the wrong answer is decided for a new input with probability `miss` at
+        most, guaranteed; what is not decided is open.
+    seed : int
+        Of the random split.
+    settings
+        Of `MultiLabelDecalibrator`; `directions` and `reference` leave decal less to choose.
+
+    Notes
+    -----
+    Three tenths of the rows, at most 2,000, fit and choose the kind of set: the one that leaves
+    fewest answers open in cross-fitting, of local sets, class shifts, and class shifts with
+    temperature, around an automatic reference. The others choose the alphas. Fewer than 100 rows
+    are not split: local sets around the model as it is need no answers.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits = rng.normal(0, 2, (600, 2))
+    >>> answers = rng.random((600, 2)) < 1 / (1 + np.exp(-logits))
+    >>> d = decal.decalibrate_labels(logits, answers, miss=0.1, classes=["dog", "cat"])
+    >>> print(d.promise)
+    For every label, the wrong answer is decided for at most 1 new input in 10; guaranteed, by 420
+    rows.
+    """
+    check_keywords(settings, "decal.decalibrate_labels", decalibrate_labels, MultiLabelDecalibrator)
+    wish, wanted = one_wish(alpha=alpha, miss=miss)
+    shown: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
+    if wish == "alpha":
+        return MultiLabelDecalibrator(alpha, **settings).fit(logits, answers, **shown)
+    target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
+    if not 0 < target < 1:
+        raise InputError("miss", "lie between 0 and 1, and be neither", f"{target:g}")
+    read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
+    rows = MultiLabelDecalibrator(0.5, **read).read_labelled(logits, answers, **shown).counted()
+    n = len(rows)
+    drawn = np.random.default_rng(seed).permutation(n)
+    # Small samples need all rows, and local sets around the model as it is learn nothing from them.
+    count = 0 if n < FEWEST_SPLIT else min(int(CHOOSING_SHARE * n), CHOOSING_ROWS)
+    if not count:
+        model = _fitted(rows, {"directions": MOVES[0], "reference": "model"} | settings)
+        fixed = all(d.name == "local" for d in model.directions) and model.reference == "model"
+        if not fixed:
+            rule, fact = "leave rows to fit these sets on", f"{n} rows"
+            remedy = f"{FEWEST_SPLIT} are enough; or leave out directions and reference."
+            raise InputError("answers", rule, fact, remedy)
+        return _promised(model, rows, target, 0)
+    some, rest = rows[np.sort(drawn[:count])], rows[np.sort(drawn[count:])]
+    given = {"reference": "auto"} | settings
+    kinds = [{"directions": moves} | given for moves in MOVES]
+    kinds = kinds[:1] if "directions" in settings else kinds
+    model = _fitted(some, _best(kinds, some, target, seed))
+    return _promised(model, rest, target, count)
+
+
+def _fitted(rows: Rows, settings: dict[str, Any]) -> MultiLabelDecalibrator:
+    return MultiLabelDecalibrator(0.5, **settings).fit_rows(rows)
+
+
+def _best(kinds: list[dict[str, Any]], rows: Rows, miss: float, seed: int) -> dict[str, Any]:
+    """The kind that leaves fewest answers open, in cross-fitting; the first unless it pays."""
+    first, *others = kinds
+    if not others or len(rows) < FEWEST_COMPARED:
+        return first
+    drawn = np.random.default_rng([seed, 1]).permutation(len(rows))
+    halves = rows[drawn[::2]], rows[drawn[1::2]]
+
+    def cost(kind: dict[str, Any]) -> float:
+        return _open_by(kind, *halves, miss) + _open_by(kind, *halves[::-1], miss)
+
+    costs = [cost(kind) for kind in others]
+    best = int(np.argmin(costs))
+    return others[best] if costs[best] < WORTH_IT * cost(first) else first
+
+
+def _open_by(kind: dict[str, Any], fitted_on: Rows, measured_on: Rows, miss: float) -> float:
+    """The share of answers that a kind of set leaves open; inf if it fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DecalWarning)
+            choice = choose(_fitted(fitted_on, kind), measured_on, miss=miss)
+            return float((_said(choice, measured_on) < 0).mean())
+    except (ValueError, ArithmeticError):
+        return math.inf
+
+
+def _said(choice: Choice, rows: Rows) -> Any:
+    """(n, L) answers at the alphas of a choice: 1, 0 or, open, -1."""
+    model: Any = choice.model
+    return model.predict_rows(rows, alpha=np.array(list(choice.promise.levels.values()))).decide()
+
+
+def _promised(
+    model: MultiLabelDecalibrator, rows: Rows, miss: float, chosen_on: int
+) -> MultiLabelDecalibrator:
+    """The model with its promise, and what that costs on the rows it rests on."""
+    choice = choose(model, rows, miss=miss)
+    said, known = _said(choice, rows), rows.labels >= 0
+    costs = {
+        "labels": rows.shape[1],
+        "chosen_on": chosen_on,
+        "decided": float((said[known] >= 0).mean()),
+        "wrong": float(((said >= 0) & (said != rows.labels))[known].mean()),
+        "error": float(((rows.logits > 0) != rows.labels)[known].mean()),
+    }
+    promise = replace(choice.promise, costs=costs)
+    if rows.weights is not None:
+        promise = replace(promise, notes=("weights counted where sets were fitted, and not here",))
+    return model.with_promise(replace(choice, promise=promise))
