@@ -288,7 +288,7 @@ def llm() -> Callable[[Ink, bool], Figure]:
 
 
 def multilabel() -> Callable[[Ink, bool], Figure]:
-    names = run("multilabel", 2)
+    names = run("multilabel", 3)
     credal, decided = names["credal"], names["credal"].decide()
     panels = []
     for k in range(3):

@@ -1,7 +1,7 @@
 """Draws the pictures of the question pages: python docs/question_figures.py [NAME ...]
 
-All from the texts of `decal.datasets.languages` and the wish miss=0.1, for light and dark pages,
-wide and narrow ones.
+All but one from the texts of `decal.datasets.languages` and the wish miss=0.1, for light and dark
+pages, wide and narrow ones.
 """
 
 import sys
@@ -143,6 +143,74 @@ def label_shift(ax: Axes, ink: Ink, narrow: bool) -> None:
     plot.frequencies(shift.observe(NEW.logits[site()]).frequencies, ax=ax, top=6, sort="now")
 
 
+def ordered(ax: Axes, ink: Ink, narrow: bool) -> None:
+    """Possible grades of some patients, and the range of their mean grade."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.linear_model import LogisticRegression
+
+    from decal.sklearn import CredalClassifier
+
+    X, y = load_diabetes(return_X_y=True)
+    grades = decal.binned(y, [0, 75, 125, 175, 225, 350]).labels + 1
+    model = LogisticRegression(C=100, max_iter=1000, tol=1e-8)
+    clf = CredalClassifier(model, miss=0.2, order=True).fit(X[:342], grades[:342])
+    patients = [350, 354, 346, 342, 349, 352, 361]
+    sets = clf.predict_credal(X[patients])
+    (low, high), point = sets.mean(), sets.point @ np.arange(1, 6)
+    for place, row in enumerate(np.argsort(point)):
+        names = [int(name) for name in sets[row].possible()[0]]
+        span = [names[0] - 0.42, names[-1] + 0.42]
+        wide = {"solid_capstyle": "butt", "zorder": 2}
+        ax.plot(span, [place] * 2, lw=13, color=ink.tint(ink.models[0]), **wide)
+        ax.plot([low[row], high[row]], [place] * 2, lw=4, color=ink.models[0], **wide)
+        ax.plot(grades[patients[row]], place, "D", ms=6, color=ink.text, zorder=4)
+        said = f"{names[0]} to {names[-1]}" if len(names) > 1 else str(names[0])
+        ax.text(5.6, place, said, va="center", fontsize="small", color=ink.text)
+    numbers = [f"patient {patients[row]}" for row in np.argsort(point)]
+    ax.set(xlim=(0.5, 5.5), xticks=range(1, 6), xlabel="grade", ylim=(len(patients) - 0.5, -0.5))
+    ax.set_yticks(range(len(patients)), numbers)
+    words = ["▬ possible grades", "━ range of the mean", "◆ true grade"]
+    title = "\n".join(words) if narrow else "   ".join(words)
+    ax.set_title(title, color=ink.muted, fontsize="medium")
+
+
+def trees(ax: Axes, ink: Ink, narrow: bool) -> None:
+    """The ranges of nodes of one text: the path that is sure, and what is below and beside it."""
+    model = decal.decalibrate(
+        KNOWN.logits, KNOWN.labels, miss=0.1, classes=CLASSES, tree=KNOWN.tree
+    )
+    row = 126
+    credal = model.predict(NEW.logits[[row]])
+    nodes, tree = credal.nodes(), model.tree.ordered(CLASSES)
+    sure = tree.path(credal.node()[0])
+    shown = ["Romance", "Iberian", "Spanish", "Galician", "Catalan", "Portuguese", "Germanic"]
+    shown += ["Slavic", "Malayic"]
+    depths = [int(tree.depth[tree.names.index(name)]) - 1 for name in shown]
+    indent, left = (0.12, -0.72) if narrow else (0.07, -0.42)
+    for y, (name, depth) in enumerate(zip(shown, depths, strict=True)):
+        at = tree.names.index(name)
+        low, high = nodes.lower[0, at], nodes.upper[0, at]
+        colour = ink.models[0] if name in sure else ink.muted
+        x = left + indent * depth
+        weight = "bold" if name in sure else "normal"
+        ax.text(x, y, name, va="center", color=ink.text, fontweight=weight)
+        if depth:  # an elbow from the node above
+            above = max(i for i in range(y) if depths[i] == depth - 1)
+            elbow = x - 0.7 * indent, x - 0.15 * indent
+            ax.plot([elbow[0], *elbow], [above + 0.35, y, y], color=colour, lw=1.2)
+        ax.plot([low, max(high, low + 0.004)], [y, y], lw=9, color=ink.tint(colour),
+                solid_capstyle="butt")  # fmt: skip
+        words = f"{low:.0%} to {high:.0%}" if high >= 0.005 else "next to 0"
+        ax.text(1.03, y, words, va="center", fontsize="small", color=ink.text)
+    ax.plot([0.5, 0.5], [-0.6, len(shown) - 0.4], ls=":", lw=1, color=ink.muted)
+    ax.set(ylim=(len(shown) - 0.4, -0.6), xlim=(left, 1), yticks=[])
+    ax.spines["left"].set_visible(False)
+    ax.spines["bottom"].set_bounds(0, 1)
+    title = f"“{NEW.texts[row]}”: sure down to {sure[-1]}"
+    ax.set_title(title, color=ink.text, loc="left")
+    percent(ax)
+
+
 def site() -> np.ndarray:
     """The page's rows: a Danish site, with some English and Swedish."""
     counts = {"Danish": 90, "English": 30, "Swedish": 20}
@@ -160,6 +228,8 @@ PICTURES = {
     person: ((6.4, 3.6), 3.8),
     decisions: ((6.4, 3.1), 3.4),
     label_shift: ((6.6, 3.8), 4.0),
+    ordered: ((6.4, 3.3), 3.9),
+    trees: ((6.4, 3.4), 3.6),
 }
 """Inches of the wide drawing, and the height of the narrow one."""
 
