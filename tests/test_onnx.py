@@ -16,6 +16,7 @@ runtime = pytest.importorskip("onnxruntime")
 from onnx import TensorProto, helper, numpy_helper, parser  # noqa: E402
 
 import decal.onnx as decal_onnx  # noqa: E402
+from decal.credal.decisions import HEAD_RULES  # noqa: E402
 from helpers.packages import installed  # noqa: E402
 
 CLASS, BOTH, LOCAL = ("class",), ("class", "temperature"), ("local",)
@@ -79,12 +80,15 @@ def test_a_head_says_what_predict_says(directions, reference, without, dtype, tm
     assert difference(bounds(path, new), d.predict(new)) < (PEAK if directions == BOTH else exact)
 
 
-@pytest.mark.parametrize("rule", ["e_admissible", "interval_dominance", "majority"])
+TREE = {"low": {"0": None, "lower": ["1", "4"]}, "high": ["2", "3"]}
+
+
+@pytest.mark.parametrize("rule", HEAD_RULES)
 @pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 0.99, 1.0])
 def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alpha, tmp_path):
-    d = decal.Decalibrator(alpha, directions=directions).fit(*drawn(without=2))
+    d = decal.Decalibrator(alpha, directions=directions, tree=TREE).fit(*drawn(without=2))
     new = (drawn(2000, seed=1)[0] / 2).astype(dtype)
     new[0] = new[1, :4] = 1.0  # ties
     new[2, 1] = -np.inf

@@ -325,7 +325,8 @@ def test_shapes_without_numbers_are_found():
 # The head: kept classes, and axes
 
 
-RULES = ("e_admissible", "interval_dominance", "majority")
+RULES = ("e_admissible", "interval_dominance", "majority", "ordered_majority", "node")
+TREE = {"low": {"0": None, "lower": ["1", "4"]}, "high": ["5", "2", "3"]}
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -333,7 +334,7 @@ RULES = ("e_admissible", "interval_dominance", "majority")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("alpha", [0.0, 0.7, 0.99, 1.0])
 def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alpha):
-    d = fitted(0.9, directions, without=2)
+    d = fitted(0.9, directions, without=2, tree=TREE)
     z = torch.tensor(drawn(2000, seed=1)[0]) / 2
     z[0] = 1.0  # ties
     z[1, :5] = 1.0
@@ -348,13 +349,13 @@ def test_a_head_keeps_the_classes_that_decide_keeps(rule, directions, dtype, alp
         assert np.array_equal(kept.numpy(), expected)
         bounds = CredalHead(d, alpha)(z)
         torch.testing.assert_close((lower.detach(), upper.detach()), bounds, atol=PEAK, rtol=0)
-    if alpha == 0.99 and rule != "majority":
+    if alpha == 0.99 and rule in RULES[:2]:
         assert 1 < expected.sum(axis=1).mean() < 5
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_nothing_is_kept_of_nothing(rule):
-    head = CredalHead(fitted(0.9), kept=rule)
+    head = CredalHead(fitted(0.9, tree=TREE), kept=rule)
     z = torch.zeros(3, 6)
     z[1, 3] = torch.nan
     assert head(z)[2].any(dim=1).tolist() == [True, False, True]
@@ -381,6 +382,8 @@ def test_the_axis_of_the_classes_is_any(dim, gradients):
 def test_axes_and_rules_that_there_are_not_are_refused():
     with pytest.raises(ValueError, match="kept must be one of 'e_admissible'.*got 'maximality'"):
         CredalHead(fitted(), kept="maximality")
+    with pytest.raises(ValueError, match="decalibrator must have a tree: got none"):
+        CredalHead(fitted(), kept="node")
     with pytest.raises(ValueError, match="dim must be the number of an axis: got '1'"):
         CredalHead(fitted(), dim="1")
     head = CredalHead(fitted(), dim=1)
@@ -391,20 +394,21 @@ def test_axes_and_rules_that_there_are_not_are_refused():
         head([[0.0] * 6])
 
 
-def test_axes_and_rules_come_with_the_state():
-    d = fitted(0.9, BOTH)
-    head, plain = CredalHead(d, dim=1, kept="majority"), CredalHead(d)
+@pytest.mark.parametrize("rule", ["majority", "node"])
+def test_axes_and_rules_come_with_the_state(rule):
+    d = fitted(0.9, BOTH, tree=TREE)
+    head, plain = CredalHead(d, dim=1, kept=rule), CredalHead(d)
     again = CredalHead.empty()
     again.load_state_dict(head.state_dict())
     assert repr(again) == repr(head)
-    assert "dim=1, kept='majority'" in repr(again)
+    assert f"dim=1, kept={rule!r}" in repr(again)
     z = torch.randn(4, 6, 3)
     assert all(torch.equal(a, b) for a, b in zip(again(z), head(z), strict=True))
-    with pytest.raises(RuntimeError, match="got dim=1, kept='majority' for dim=None, kept=None"):
+    with pytest.raises(RuntimeError, match=f"got dim=1, kept={rule!r} for dim=None, kept=None"):
         plain.load_state_dict(head.state_dict())
     wrong = head.state_dict()
     wrong["_extra_state"] = written(
-        bytes(wrong["_extra_state"].tolist()).decode().replace("majority", "minority")
+        bytes(wrong["_extra_state"].tolist()).decode().replace(rule, "minority")
     )
     with pytest.raises(RuntimeError, match="cannot be read .*kept must be one of"):
         CredalHead.empty().load_state_dict(wrong)
@@ -416,7 +420,7 @@ def test_axes_and_rules_come_with_the_state():
 def test_kept_classes_are_exported(rule, dynamo, tmp_path):
     pytest.importorskip("onnx")
     runtime = pytest.importorskip("onnxruntime")
-    d = fitted(0.9)
+    d = fitted(0.9, tree=TREE)
     head = CredalHead(d, dim=1, kept=rule).eval()
     example = torch.zeros(2, 6, 3)
     if dynamo:

@@ -11,7 +11,7 @@ import numpy as np
 
 from decal._base.confidences import Confidences
 from decal._base.errors import FitWarning, InputError, Setting
-from decal._base.numerics import Array, budget
+from decal._base.numerics import Array, Mask, budget
 from decal._base.row_checks import check_steps
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_flag
 from decal.credal import ClassTree, CredalSet, IntervalCredalSet, KLCredalSet
@@ -423,6 +423,14 @@ class Decalibrator(Model[FitState]):
         found = KLCredalSet.unchecked(*balls, fitted.classes).with_tree(self.tree)
         found = found.with_index(rows.ids)
         return found.with_order() if fitted.order else found
+
+    @property
+    def leaves(self) -> Mask:
+        """(nodes, K) the classes of every node of its tree, in the order of the classes."""
+        if self.tree is None:
+            raise InputError("decalibrator", "have a tree", "none", "Pass tree= when you make it.")
+        K = len(self.class_weights)
+        return self.tree.ordered(self.classes or tuple(map(str, range(K)))).leaves
 
     def confidences(self) -> Confidences | None:
         """How sure the classifier was of the labelled rows; older files do not hold it."""

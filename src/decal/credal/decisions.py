@@ -59,7 +59,7 @@ CLASS_RULES = ("majority", "ordered_majority", "node")
 SET_RULES = ("interval_dominance", "maximality", "e_admissible", *CLASS_RULES)
 """Rules that keep a set of actions; all others take one."""
 
-HEAD_RULES = ("e_admissible", "interval_dominance", "majority")
+HEAD_RULES = ("e_admissible", "interval_dominance", *CLASS_RULES)
 """Set rules that heads for PyTorch and ONNX know."""
 
 TIE_TOLERANCE = 1e-12

@@ -25,6 +25,7 @@ from decal.directions._direction import (
     taken,
 )
 from decal.directions._fit_state import FitState
+from decal.directions._kept_classes import kept_classes
 from decal.directions._ladder import ScaleSummary
 from decal.directions._lines import Line
 from decal.directions._local import Local, local_balls, local_box
@@ -72,6 +73,7 @@ __all__ = [
     "head_bounds",
     "is_masked",
     "is_traced",
+    "kept_classes",
     "label_bounds",
     "local_balls",
     "local_box",

@@ -30,8 +30,8 @@ from decal._base.arrays import (
     take,
 )
 from decal._base.numerics import Array
-from decal.credal import decisions
 from decal.directions._direction import Direction, Tensor, TensorInputs
+from decal.directions._kept_classes import Leaves, kept_classes
 from decal.schema import SMALLEST
 
 LOG_SMALLEST = math.log(SMALLEST)  # the logit of a probability of 0
@@ -43,7 +43,6 @@ LARGEST_EXPONENT = 0.9  # share of the dtype's largest exponent by which a shift
 LOCAL_STEPS = 4  # steps to the endpoint of a local interval: enough for all we tried
 ENOUGH = 1e-6  # share of the largest number at which a budget is as good as infinite
 SMALL_SHIFT, SMALL_SHIFT_SINGLE = 1e-2, 0.1  # below use the divergence's series: float64, float32
-ROUND_OFF = 8  # times the precision of a dtype: what bounds may be off by
 LINEAR_FROM = 40.0  # softplus(x) is x to all digits of float64. PyTorch takes 20: leaves 2e-9
 
 
@@ -53,10 +52,12 @@ def head_bounds(
     scale: Tensor | None,
     endpoints: Iterable[tuple[Direction, Tensor, Tensor]],
     kept: str | None = None,
+    leaves: Leaves | None = None,
 ) -> tuple[Tensor, ...]:
     """As `Decalibrator.predict`: bounds (..., K), with lower and upper ends by direction.
 
-    And, if a rule of `decisions.HEAD_RULES` is named, the classes that it keeps, (..., K) bool.
+    And, if a rule of `decisions.HEAD_RULES` is named, the classes that it keeps, (..., K) bool;
+    `leaves` are those of the tree, for "node".
     """
     xp, z, absent = inputs.xp, inputs.logits, inputs.absent
     # Subtracting the largest logit changes no probability, and makes rounding depend only on
@@ -70,27 +71,9 @@ def head_bounds(
     for direction, lower, upper in endpoints:
         bounds = direction.widen_tensors(bounds, inputs, lower, upper)
     low, high = bounds[0], bounds[1].clamp(max=1.0)
-    return (low, high) if kept is None else (low, high, _kept(xp, low, high, point, kept))
-
-
-def _kept(xp: Any, low: Tensor, high: Tensor, point: Tensor, rule: str) -> Tensor:
-    """As `IntervalCredalSet.decide`: the classes (..., K) that a rule keeps; none of NaN."""
-    # Round-off must not drop a class that ties with the best.
-    tie = max(decisions.TIE_TOLERANCE, ROUND_OFF * float(xp.finfo(low.dtype).eps))
-    spare, excess = (1 - row_sum(low)).clamp(min=0.0), (row_sum(high) - 1).clamp(min=0.0)
-    low, high = xp.maximum(low, high - excess), xp.minimum(high, low + spare)  # some member has it
-    K = high.shape[-1]
-    count = xp.arange(K, device=high.device)
-    if rule == "majority":
-        most_probable = (count == place_of(point, largest=True)) & (point >= 0.0)
-        return (high >= 0.5 - tie) | most_probable
-    least = extreme(xp.minimum(low, high), largest=True)
-    if rule == "e_admissible":  # as `decisions.smallest_maximum_of_sorted`
-        ascending, _ = xp.sort(high, -1)
-        before = xp.cumsum(ascending, -1) - ascending
-        level = (1 - before) / (K - count).to(high.dtype)
-        least = xp.maximum(least, extreme(level, largest=True))
-    return high >= least - tie
+    if kept is None:
+        return low, high
+    return low, high, kept_classes(xp, low, high, point, kept, leaves)
 
 
 def label_bounds(

@@ -76,8 +76,9 @@ def append_head(
     names : pair of str
         Names of the new outputs; a third one is that of the kept classes, by default "kept".
     kept : str, optional
-        "e_admissible", "interval_dominance" or "majority": one output more, (n, K) bool, the
-        classes that this rule keeps, as `decalibrator.predict(...).decide(rule)` has them.
+        "e_admissible", "interval_dominance", "majority", "ordered_majority" or, of a model with a
+        tree, "node": one output more, (n, K) bool, the classes that this rule keeps, as
+        `decalibrator.predict(...).decide(rule)` has them.
 
     Examples
     --------
@@ -182,7 +183,10 @@ def _write_head(
         ends = decalibrator.steps(direction.name, alpha)
         steps.append((direction, ops.constant(ends.lower), ops.constant(ends.upper)))
     inputs = TensorInputs(z, is_masked(ops, center), decalibrator.box == "joint", ops)
-    made: Any = head_bounds(inputs, center, scale, steps, kept)
+    leaves: Any = None
+    if kept == "node":
+        leaves = tuple(ops.constant(part) for part in (decalibrator.leaves, decalibrator.leaves.T))
+    made: Any = head_bounds(inputs, center, scale, steps, kept, leaves)
     for name, found in zip(names, made, strict=True):
         ops.nodes.append(helper.make_node("Identity", [found.name], [name], f"{ops.prefix}{name}"))
     return list(made)

@@ -85,6 +85,10 @@ class GraphTensor:
     __gt__, __ge__ = _operator("Greater", np.bool_), _operator("GreaterOrEqual", np.bool_)
     __eq__ = _operator("Equal", np.bool_)  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
+
+    def __matmul__(self, other: GraphTensor) -> GraphTensor:
+        return self.xp.node("MatMul", self, other, dtype=self.dtype, last=other.last)
+
     __and__, __or__ = _operator("And"), _operator("Or")
     __neg__, __invert__ = _operator("Neg"), _operator("Not")
     log, abs = _operator("Log"), _operator("Abs")

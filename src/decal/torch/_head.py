@@ -30,6 +30,7 @@ from decal.directions import (
     head_bounds,
     is_masked,
     is_traced,
+    kept_classes,
     label_bounds,
     logs_of_probabilities,
     require_capability,
@@ -64,9 +65,10 @@ class CredalHead(nn.Module):
     dim : int
         The axis of the classes.
     kept : str, optional
-        "e_admissible", "interval_dominance" or "majority": the head returns (lower, upper, kept),
-        kept the classes, True or False, as `predict(...).decide(kept)` has them; of NaN, none. For
-        several labels "answers": 1 yes, 0 no, -1 undecided, as their `decide()` has it.
+        "e_admissible", "interval_dominance", "majority", "ordered_majority" or, of a model with a
+        tree, "node": the head returns (lower, upper, kept), kept the classes, True or False, as
+        `predict(...).decide(kept)` has them; of NaN, none. For several labels "answers": 1 yes, 0
+        no, -1 undecided, as their `decide()` has it.
 
     Attributes
     ----------
@@ -123,6 +125,9 @@ class CredalHead(nn.Module):
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         if unknown is not None:
             self.register_buffer("unknown", torch.tensor(unknown, dtype=torch.float64))
+        if kept == "node":
+            leaves = torch.tensor(decalibrator.leaves, dtype=torch.float64)
+            self.register_buffer("leaves", leaves)
         for direction in self.directions:
             endpoints = decalibrator.steps(direction.name, asked)
             for name in ENDS:
@@ -227,8 +232,19 @@ class CredalHead(nn.Module):
         low, high = (torch.from_numpy(b).to(z.dtype).reshape(z.shape) for b in (box.low, box.high))
         if self.kept is None:
             return low, high
+        if self.kept == "node":
+            bounds = (torch.from_numpy(b) for b in (box.low, box.high, box.point))
+            found = kept_classes(torch, *bounds, self.kept, self._leaves())
+            return low, high, found.reshape(z.shape)
         kept = IntervalCredalSet.unchecked(box.low, box.high, box.point).decide(self.kept)
         return low, high, torch.from_numpy(kept).reshape(z.shape)
+
+    def _leaves(self) -> tuple[Tensor, Tensor] | None:
+        """The classes of every node of the tree, for "node"."""
+        if self.kept != "node":
+            return None
+        leaves = self.get_buffer("leaves")
+        return leaves, leaves.T
 
     def _prepared(self, numbers: list[NDArray[Any]]) -> tuple[Reference, list[Endpoints]]:
         """The reference and endpoints in the buffers, made again whenever a number changes."""
@@ -253,7 +269,8 @@ class CredalHead(nn.Module):
         center = self.center.to(z.dtype)
         inputs = TensorInputs(z, is_masked(torch, center), self.joint, torch)
         scale = self.scale.to(z.dtype)
-        return head_bounds(inputs, center, scale, self._endpoints(z.dtype), self.kept)
+        steps = self._endpoints(z.dtype)
+        return head_bounds(inputs, center, scale, steps, self.kept, self._leaves())
 
     # The state: numbers and the settings they belong to
 
@@ -341,6 +358,7 @@ class CredalHead(nn.Module):
                 buffers += ["scale", "unknown"]
             else:
                 settings = Decalibrator(**(found | {"directions": directions}))
+            buffers += ["leaves"] if outputs.get("kept") == "node" else []
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
             self._shape_outputs(**outputs)
