@@ -72,6 +72,7 @@ TESTS_ELSEWHERE = {
     "new_inputs": "test_model.py",
     "schema": "test_rows.py",
     "directions._best_model": "directions/test_reference.py",
+    "directions._kept_classes": "test_torch.py",
     "directions._log_likelihood": "directions/test_reference.py",
     "directions._summarise": "directions/test_margins.py",
     "directions._bins": "directions/test_margins.py",

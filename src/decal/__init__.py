@@ -15,9 +15,10 @@ from decal import credal as credal
 from decal import directions as directions
 from decal import evaluate
 from decal._base.errors import AnswerWarning as AnswerWarning
-from decal._base.errors import DecalWarning, InputError, NotFittedError
+from decal._base.errors import DecalWarning, InputError
 from decal._base.errors import FitWarning as FitWarning
 from decal._base.errors import InputWarning as InputWarning
+from decal._base.errors import NotFittedError as NotFittedError
 from decal.choose import Choice, choose, decalibrate
 from decal.choose import alpha_from_confidence as alpha_from_confidence
 from decal.choose import decalibrate_labels as decalibrate_labels
@@ -69,7 +70,6 @@ __all__ = [
     "Local",
     "MultiLabelCredalSet",
     "MultiLabelDecalibrator",
-    "NotFittedError",
     "Report",
     "Rows",
     "Temperature",

@@ -26,6 +26,8 @@ NONSENSE = {
     "region": "nonsense",
     "error": -1,
     "corrected": "no",
+    "order": "no",
+    "tree": {"low": ["0", "1"], "high": ["2"]},
 }
 """What somebody might assign to a setting, by its name."""
 

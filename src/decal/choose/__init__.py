@@ -4,8 +4,8 @@
 hand over. Both rest on one property: predictions are nested, that is, a smaller alpha never removes
 a distribution from a credal set, nor a class from a decision set. As `decal.choose` is the
 function, import what else is here by ``from decal.choose import …``. May import from `_base`,
-`grids`, `schema`, `rows`, `io`, `credal`, `directions`, `promise`, `model`, `decalibrator`,
-`multilabel` and `evaluate`.
+`grids`, `schema`, `votes`, `rows`, `io`, `credal`, `directions`, `promise`, `model`,
+`decalibrator`, `multilabel` and `evaluate`.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import torch
 import torch.distributed
 from torch import Tensor
 
+from decal._base.errors import InputError
 from decal._base.settings import check_keywords
 from decal.choose import Wish
 from decal.decalibrator import Decalibrator
@@ -31,6 +32,8 @@ class AfterValidation:
     def __init__(self, dim: int | None, ignore_index: int | None, wish: dict[str, Any]) -> None:
         check_keywords(wish, type(self).__name__, decalibrate_model, Decalibrator)
         Wish.of(**WISHES | {k: v for k, v in wish.items() if k in (*WISHES, *GRANTED)})
+        if wish.get("tolerate") is not None and wish.get("unit") is None:
+            raise InputError("tolerate", "go with unit", "no unit")
         self.dim, self.ignore_index, self.wish = dim, ignore_index, wish
         self.decalibrator: Decalibrator | None = None
         self._batches: list[Batch] = []
