@@ -196,7 +196,7 @@ class Rows:
         `Model.fit`.
         """
         if isinstance(logits, cls):
-            return logits
+            return replace(logits, order=True) if schema.order > logits.order else logits
         if is_scored(logits):
             named = schema.classes if classes is None else tuple(str(name) for name in classes)
             logits, classes = scored_columns(logits, named)

@@ -307,9 +307,7 @@ def test_what_does_not_go_with_units_is_refused(of_images):
         ]:
             with pytest.raises(ValueError, match=message):
                 choose(z.reshape(30, 6, 3), y.reshape(30, 6), unit="image", dim=-1, **given)
-        with pytest.raises(
-            ValueError, match="tolerate must go with unit, or with Votes"
-        ):
+        with pytest.raises(ValueError, match="tolerate must go with unit, or with Votes"):
             choose(z, y, miss=0.1, tolerate=0.2)
         with pytest.raises(
             ValueError, match="unit must go with inputs that come in units.*groups="

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,50 @@ def test_a_wish_is_granted_as_in_python(options, wish):
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     by = " ".join(repr(expected).split()).rpartition(" By ")[2]
     assert result.stderr == f"Wrote model.npz: {by[:-1]}\n"
+
+
+def families(kind):
+    """A file of a tree of the classes, two of them together, and that tree."""
+    first, *others = NAMES
+    tree = {"first": [first], "others": others}
+    path = Path(f"families.{kind}")
+    if kind == "json":
+        path.write_text(json.dumps(tree), encoding="utf-8")
+    else:
+        lines = [f"{family},{name}" for family, names in tree.items() for name in names]
+        path.write_text("\n".join(["family,class", *lines]), encoding="utf-8")
+    return path, tree
+
+
+@pytest.mark.parametrize("kind", ["json", "csv", "order"])
+def test_families_and_orders_are_told_by_options(kind):
+    path, tree = (None, None) if kind == "order" else families(kind)
+    asked = ["--order"] if kind == "order" else ["--tree", path]
+    succeed("fit", "logits.csv", "--miss", 0.2, *asked, "-o", "model.npz")
+    told = {"order": True} if kind == "order" else {"tree": tree}
+    data = read_npz("logits.npz")
+    expected = decal.decalibrate(data["logits"], data["labels"], classes=NAMES, miss=0.2, **told)
+    model = decal.Decalibrator.load("model.npz")
+    assert repr(model) == repr(expected)
+    assert model.promise.rule == ("ordered_majority" if kind == "order" else "node")
+    sets, others = (d.predict(data["logits"]).possible_mask() for d in (model, expected))
+    assert np.array_equal(sets, others)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("families.txt", "", "tree must end in .json or .csv"),
+        ("families.json", "{", "tree must be a .json file: got families.json"),
+        ("families.json", '{"x": ["y", "z"]}', "tree must have a leaf for every class"),
+        ("families.csv", "family,class\na", "tree must have two classes or more"),
+    ],
+)
+def test_trees_that_are_none_are_refused(name, text, message):
+    Path(name).write_text(text, encoding="utf-8")
+    said = refused("fit", "logits.csv", "--miss", 0.2, "--tree", name, "-o", "model.npz")
+    assert message in " ".join(said.split())
+    assert not Path("model.npz").exists()
 
 
 def test_a_wish_is_granted_on_probabilities_and_with_weights():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import json
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -38,6 +40,7 @@ FIT_EXAMPLES = """Examples:
     decal fit all.npz --logits-key z --labels-key y --hold 0.8 -o model.npz
     decal fit parquet_files/ --labels-key label --alpha 0.9 -o model.npz
     decal fit z.npy --labels y.npy --dim 1 --miss 0.1 --unit image -o m.npz
+    decal fit species.csv --tree families.json --miss 0.1 -o model.npz
 One wish, or a level:
     --miss: the true label of a new input is outside its possible classes at most so often, \
 guaranteed; with --per class for every class, with --groups in every group; with --unit image of \
@@ -122,6 +125,16 @@ def fit(
             "SHARE",
         ),
     ] = 0.0,
+    order: Annotated[
+        bool, option("Classes are in an order: the possible ones are an interval.", None, "--order")
+    ] = False,
+    tree: Annotated[
+        Path | None,
+        options.file_option(
+            "Tree of the classes: nested names in a .json, or a .csv with a line per class, from "
+            "the coarsest level to the class."
+        ),
+    ] = None,
     weights: Annotated[
         Path | None, options.file_option("File of sample weights, one per row.")
     ] = None,
@@ -159,6 +172,8 @@ def fit(
         "box": box,
         "probabilities": probabilities,
         "floor": reading.floor,
+        "order": order,
+        "tree": None if tree is None else _read_tree(tree),
         **{name: value for name, value in given.items() if value is not None},
     }
     fitted = decal.Decalibrator(0.5 if alpha is None else alpha, **settings)
@@ -272,6 +287,19 @@ def _directions(names: str, mix: float) -> list[str | decal.Direction]:
     if "local" not in found:
         raise InputError("mix", "go with --directions local", f"{mix:g} for {names}")
     return [decal.Local(mix=mix) if name == "local" else name for name in found]
+
+
+def _read_tree(path: Path) -> decal.ClassTree:
+    """The tree of the classes in a .json or a .csv."""
+    kind = path.suffix.lower()
+    if kind not in (".json", ".csv"):
+        raise InputError("tree", "end in .json or .csv", f"{path}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found = json.loads(text) if kind == ".json" else [*csv.reader(text.splitlines())][1:]
+    except (ValueError, csv.Error) as error:
+        raise InputError("tree", f"be a {kind} file", f"{path} ({error})") from error
+    return decal.ClassTree.of(found if kind == ".json" else np.array(found, dtype=object))
 
 
 def _about_labels(
