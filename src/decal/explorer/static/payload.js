@@ -62,11 +62,11 @@ export async function inflate(bytes) {
 
 class PayloadError extends Error {}
 
-function need(condition, message) {
+export function need(condition, message) {
   if (!condition) throw new PayloadError(message);
 }
 
-function readHeader(bytes) {
+export function readHeader(bytes) {
   need(bytes.length >= 12, "The data are missing or cut off.");
   need(MAGIC.every((byte, at) => bytes[at] === byte), "These are not decal results, or another version wrote them.");
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
@@ -79,7 +79,7 @@ function readHeader(bytes) {
 }
 
 /** A function that finds an array by name and insists on its shape. */
-function arrayReader(bytes, index, base) {
+export function arrayReader(bytes, index, base) {
   const body = bytes.slice(base); // a copy starts at offset 0 of its buffer, so every array is aligned
   return (name, shape, { optional = false } = {}) => {
     const entry = Object.hasOwn(index, name) ? index[name] : null;
