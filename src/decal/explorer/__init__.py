@@ -3,8 +3,8 @@
 It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
 decisions and costs of every input at each level, which decal has computed beforehand.
 
-Imports from `_base`, `choose`, `credal`, `evaluate`, `grids`, `io`, `model`, `promise`, `report`, `rows` and
-`shift`.
+Imports from `_base`, `choose`, `credal`, `evaluate`, `grids`, `io`, `model`, `promise`, `report`,
+`rows` and `shift`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def scene_payload(
 
 
 def _counts(scene: Scene) -> tuple[float, ...]:
-    """Of one image or sentence: inputs, the sum of their widths, certain ones; judged, wrong, missed."""
+    """Inputs, the sum of their widths, those with one class left; judged, wrong, missed ones."""
     alone = scene.maps.flat.possible_mask().sum(axis=1) == 1
     verdicts = np.zeros(0) if scene.verdicts is None else scene.verdicts
     judged = verdicts[verdicts != Verdict.IGNORED]
@@ -146,7 +146,7 @@ def _orders(shares: Sequence[Mapping[str, float]]) -> list[tuple[str, list[int]]
 
 def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene], int]:
     """What is shown, and of how many lines one is."""
-    axes = len(found[0].maps.shape)
+    axes, total = len(found[0].maps.shape), len(found)
     most = MOST[axes]
 
     def size(scene: Scene, step: int) -> int:
@@ -159,11 +159,9 @@ def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene],
         count = min(MOST_SCENES, max(1, int(np.searchsorted(ends, most, side="right"))))
         taken = sorted(look[:count])
     else:
-        taken = (
-            [*range(len(found))[: check_count(rows, "rows")]]
-            if np.ndim(rows) == 0
-            else check_rows(rows, len(found)).tolist()
-        )
+        listed = np.ndim(rows) > 0
+        every = [*range(total)]
+        taken = check_rows(rows, total).tolist() if listed else every[: check_count(rows, "rows")]
         step = 1
         while sum(size(found[n], step) for n in taken) > most and step < COARSEST and axes == 2:
             step += 1
@@ -207,7 +205,7 @@ def _distinct_sets(parts: list[CredalMaps], kept: Mask) -> tuple[Indices, list[l
 
 
 def _in_words(names: list[str], node: str, *, ordered: bool) -> str:
-    """ "a or b", "2 to 4" of ordered classes, "5 classes of Iberian" of a tree."""
+    """As "a or b", "2 to 4" of ordered classes, "5 classes of Iberian" of a tree."""
     if not names:
         return "none"
     if ordered and len(names) > 1:
