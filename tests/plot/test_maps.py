@@ -7,6 +7,7 @@ from matplotlib.colors import to_hex
 
 import decal
 from decal import plot
+from helpers.plotted import texts
 
 NAMES = ["background", "road", "sea", "tree"]
 PALETTE = ["#101010", "#aa0000", "#00bb00", "#0000cc"]
@@ -123,6 +124,26 @@ def test_a_list_holds_images_of_several_sizes_and_one_image_is_fine(seen):
     one = plot.maps(maps[1], images=np.zeros((6, 5)), labels=y[1])
     assert one.shape == (1, 5)
     assert one[0, 0].get_ylabel() == ""
+
+
+@pytest.mark.parametrize("panels", [None, ["width"], ["prediction", "errors"]])
+@pytest.mark.parametrize("size", [7, 16])
+def test_no_text_leaves_the_figure_and_no_map_touches_another(seen, panels, size):
+    maps, y = seen
+    several = [maps[0], maps[1, :3], maps[2, :, :2]]
+    with plt.rc_context({"font.size": size}):
+        labels = [y[0], y[1, :3], y[2, :, :2]]
+        axes = plot.maps(several, labels=labels, rows=3, panels=panels)
+        figure = axes[0, 0].figure
+        figure.canvas.draw()
+        whole = figure.bbox
+        for text in texts(figure):
+            box = text.get_window_extent()
+            assert min(box.x0, box.y0, whole.x1 - box.x1, whole.y1 - box.y1) >= -1, text
+    boxes = [ax.get_window_extent() for ax in axes.ravel()]
+    for i, one in enumerate(boxes):
+        assert one.width > 30
+        assert not any(one.overlaps(other) for other in boxes[:i])
 
 
 def test_the_first_six_are_drawn_and_the_figure_says_so():
