@@ -106,9 +106,9 @@ class SceneExploration(Exploration):
         images = header["kind"] == "image"
         inputs = f"{header['inputs']['count']:,} {'pixels' if images else 'tokens'}"
         shown, classes = len(header["scenes"]), len(header["classes"])
+        scenes = f"{shown:,} {header['kind']}{'s' if shown > 1 else ''}"
         return (
-            f"Exploration: {header['title']}, {shown:,} {header['kind']}s, {inputs}, "
-            f"{classes:,} classes\n"
+            f"Exploration: {header['title']}, {scenes}, {inputs}, {classes:,} classes\n"
             '  .save("page.html") writes it as a file, .serve() opens it in a browser'
         )
 

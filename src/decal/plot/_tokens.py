@@ -136,7 +136,7 @@ def _sentence(
             lines.append(
                 ax.text(
                     0, 0, next(left), color=ink.text if of_truth else ink.muted, va="top",
-                    fontsize="x-small", weight="bold" if of_truth else "normal",
+                    fontsize="small", weight="bold" if of_truth else "normal",
                     **literal(of_notes),
                 )
             )  # fmt: skip
