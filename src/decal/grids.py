@@ -476,6 +476,15 @@ def scenes(
     return found, len(parts)
 
 
+def in_words(names: Sequence[str], *, ordered: bool, node: str = "", most: int = 4) -> str:
+    """Possible classes as "a or b", "2 to 4" if ordered, "5 classes of Iberian" of a tree."""
+    if ordered and len(names) > 1:
+        return f"{names[0]} to {names[-1]}"
+    if len(names) > most:
+        return f"{len(names):,} classes" + (f" of {node}" if node else "")
+    return " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
+
+
 def _worded(scene: Scene, tokens: Any, *, padded: bool) -> Scene:
     """A sentence with its words, without what is padding."""
     where = f"tokens[{scene.number}]"

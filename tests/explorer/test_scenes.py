@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import decal
-from decal.explorer import _scenes, explore_maps
+from decal.explorer import _page, _scenes, explore_maps
 from helpers.explorations import decoded
 
 NAMES = ["background", "road", "sea", "tree"]
@@ -230,3 +230,37 @@ def test_what_is_printed_counts_pixels_and_tokens():
     assert "3 images, 90 pixels, 4 classes" in repr(d.explore(z, dim=1))
     told = repr(d.explore(z[..., 0], dim=1, tokens=[["a"] * 5] * 3))
     assert "3 sentences, 15 tokens, 4 classes" in told
+
+
+def test_the_widget_of_a_notebook_draws_scenes():
+    pytest.importorskip("anywidget", reason="needs decal[explore]")
+    widget = fitted().explore(world(2, 5, 6)[0], dim=1).widget()
+    assert _page.bundle("scenes.js") in str(widget._esm)
+    assert str(widget._css) == _page.style("scenes.js")
+
+
+class Uniform:
+    """A predictor of somebody else's, which takes matrices."""
+
+    def predict(self, logits, *, alpha=None):
+        assert alpha is not None
+        p = np.full(np.shape(logits), 1 / np.shape(logits)[1])
+        return decal.IntervalCredalSet(p, p, point=p)
+
+
+def test_other_predictors_say_that_they_take_matrices():
+    z = world(2, 5, 6)[0]
+    with pytest.raises(decal.InputError, match="dim and ignore_index must go with a Decalibrator"):
+        decal.explorer.explore(Uniform(), z, dim=1)
+    with pytest.raises(decal.InputError, match="logits must"):
+        decal.explorer.explore(Uniform(), z)
+
+
+def test_ignored_tokens_list_no_class_for_their_label():
+    z, y = world(1, 6, K=9)
+    y[:] = -1
+    d = decal.decalibrate(*world(100, 6, seed=1, K=9), alpha=0.9, dim=1)
+    options = {"dim": 1, "tokens": [["w"] * 6]}
+    plain = d.explore(z, **options).payload.arrays["slots"]
+    ignored = d.explore(z, labels=y, ignore_index=-1, **options).payload.arrays["slots"]
+    np.testing.assert_array_equal(ignored, plain)

@@ -37,7 +37,7 @@ from decal.explorer._page import OfflinePage, style, widget_script
 from decal.explorer._payload import Payload, Side, collect, fold_columns
 from decal.explorer._scenes import scene_payload
 from decal.grids import CredalMaps, is_dense
-from decal.model import predict_rows, promised_sets, read_inputs, require_classes
+from decal.model import Model, predict_rows, promised_sets, read_inputs, require_classes
 from decal.promise import Promise
 from decal.rows import Rows
 from decal.shift import LabelShift, p_text
@@ -337,6 +337,8 @@ def _explore_dense(
 ) -> Exploration:
     """The page of maps that a model predicts, at its own level unless another one is asked for."""
     own, promise = getattr(model, "alpha", None), getattr(model, "promise", None)
+    if not isinstance(model, Model):
+        read_inputs(model, logits, dim=dim)  # which says what such a model takes
     if dim is None and shown["tokens"] is not None:
         dim = -1
     level = {} if start is None else {"alpha": start}

@@ -17,8 +17,7 @@ from decal._base.pixels import image_levels
 from decal._base.row_checks import check_rows
 from decal._base.settings import check_count
 from decal.explorer._payload import Arrays, Payload
-from decal.grids import CredalMaps, Scene, Verdict, of_each, scenes
-from decal.io.formats import either
+from decal.grids import CredalMaps, Scene, Verdict, in_words, of_each, scenes
 
 MOST = {2: 400_000, 1: 20_000}
 """Pixels, or tokens, that one page holds: some 3 MB at worst."""
@@ -27,7 +26,6 @@ MOST_SCENES = 200
 LONGEST_SIDE = 256  # pixels: of longer images some lines are left out
 COARSEST = 8  # of so many lines at least one is drawn
 FOREMOST = 6  # classes of a token whose ranges are shown
-MOST_NAMED = 4  # possible classes that are named; of more, their number is
 MOST_IN_LEGEND = 24
 
 
@@ -59,8 +57,8 @@ def scene_payload(
     orders = _orders(shares)
     shown, step = _taken(found, rows, orders[0][1])
     place = {scene.number: at for at, scene in enumerate(shown)}
-    thin = [(slice(None, None, step),) * axes] * len(shown)
-    cut = [scene.maps[part] for scene, part in zip(shown, thin, strict=True)]
+    thin = (slice(None, None, step),) * axes
+    cut = [scene.maps[thin] for scene in shown]
     kept = np.concatenate([part.flat.possible_mask() for part in cut])
     codes, sets = _distinct_sets(cut, kept)
     predicted = np.concatenate([part.prediction.ravel() for part in cut])
@@ -72,17 +70,16 @@ def scene_payload(
         "width": _percent(width),
         "set": _small(codes),
     }
-    if labels is not None:
-        for name in ("labels", "verdicts"):
-            values = [getattr(s, name)[part].ravel() for s, part in zip(shown, thin, strict=True)]
-            arrays[name] = _small(np.concatenate(values))
+    for name in () if labels is None else ("labels", "verdicts"):
+        values = [getattr(scene, name)[thin].ravel() for scene in shown]
+        arrays[name] = _small(np.concatenate(values))
     if axes == 1:
-        arrays |= _foremost(cut, predicted, arrays.get("labels"))
+        arrays |= _foremost(cut, predicted, arrays)
     first, K = shown[0].maps, shown[0].maps.flat.shape[1]
     channels = []
     for at, scene in enumerate(shown if pictures is not None else ()):
         assert pictures is not None
-        levels = image_levels(pictures[scene.number], scene.maps.shape, scene.number)[thin[at]]
+        levels = image_levels(pictures[scene.number], scene.maps.shape, scene.number)[thin]
         arrays[f"picture/{at}"] = levels.reshape(*levels.shape[:2], -1)
         channels.append(arrays[f"picture/{at}"].shape[2])
     kind = "image" if axes == 2 else "sentence"
@@ -90,7 +87,7 @@ def scene_payload(
         "title": title,
         "kind": kind,
         "classes": list(first.classes or map(str, range(K))),
-        "legend": _legend(predicted, arrays.get("labels"), K),
+        "legend": _legend(predicted, K),
         "promise": None,  # of sets as they are nothing is known
         "alpha": None,
         "partly": _partly(len(shown), total, kind, step, chosen=rows is not None),
@@ -198,25 +195,14 @@ def _distinct_sets(parts: list[CredalMaps], kept: Mask) -> tuple[Indices, list[l
         nodes = ["" if node == flat.tree.names[0] else str(node) for node in nodes]
     sets = [np.flatnonzero(kept[row]).tolist() for row in rows]
     words = [
-        _in_words([names[k] for k in ks], node, ordered=flat.ordered)
+        in_words([names[k] for k in ks], ordered=flat.ordered, node=node)
         for ks, node in zip(sets, nodes, strict=True)
     ]
     return codes.ravel(), [[said, len(ks)] for said, ks in zip(words, sets, strict=True)]
 
 
-def _in_words(names: list[str], node: str, *, ordered: bool) -> str:
-    """As "a or b", "2 to 4" of ordered classes, "5 classes of Iberian" of a tree."""
-    if not names:
-        return "none"
-    if ordered and len(names) > 1:
-        return f"{names[0]} to {names[-1]}"
-    if len(names) <= MOST_NAMED:
-        return either(names)
-    return f"{len(names):,} classes" + (f" of {node}" if node else "")
-
-
 def _foremost(
-    parts: list[CredalMaps], predicted: Indices, labels: NDArray[Any] | None
+    parts: list[CredalMaps], predicted: Indices, arrays: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """The classes of every token with the largest upper probability, and their ranges.
 
@@ -226,10 +212,11 @@ def _foremost(
         np.concatenate([getattr(part.flat, name) for part in parts])
         for name in ("lower", "upper", "point")
     )
-    reach, rows = high.copy(), np.arange(len(high))
-    for wanted in (predicted, labels):
-        if wanted is not None:
-            reach[rows, wanted] += 1
+    reach = high.copy()
+    reach[np.arange(len(high)), predicted] += 1
+    if "labels" in arrays:
+        known = np.flatnonzero(arrays["verdicts"] != Verdict.IGNORED)
+        reach[known, arrays["labels"][known]] += 1
     order = np.argsort(-reach, axis=1, kind="stable")[:, :FOREMOST]
     reach = np.take_along_axis(high, order, axis=1)
     by = order if parts[0].flat.ordered else -reach
@@ -240,11 +227,9 @@ def _foremost(
     return found
 
 
-def _legend(predicted: Indices, labels: NDArray[Any] | None, K: int) -> list[int]:
-    """The classes seen most often, in their order."""
+def _legend(predicted: Indices, K: int) -> list[int]:
+    """The classes that are predicted most often, in their order."""
     counts = np.bincount(predicted, minlength=K)
-    if labels is not None:
-        counts += np.bincount(labels, minlength=K)
     most = np.argsort(-counts, kind="stable")[:MOST_IN_LEGEND]
     return sorted(int(k) for k in most if counts[k])
 

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from decal._base.settings import check_choice
-from decal.grids import CredalMaps, Scene, Verdict, scenes
+from decal.grids import CredalMaps, Scene, Verdict, in_words, scenes
 from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot.style import Ink
@@ -169,15 +169,11 @@ def _below(scene: Scene, t: int) -> tuple[list[str], Verdict]:
     (kept,) = flat[[t]].possible_mask()
     found = [names[k] for k in np.flatnonzero(kept)]
     wrong = verdict in (Verdict.WRONG, Verdict.MISSED)
-    said = ""
-    if len(found) > 1 or wrong:
-        said = " or ".join(filter(None, [", ".join(found[:-1]), *found[-1:]])) or "none"
-    if len(found) > 1 and flat.ordered:
-        said = f"{found[0]} to {found[-1]}"
-    elif len(found) > MOST_NAMED:
-        said = f"{len(found)} classes"
-    truth = f"is {names[scene.labels[t]]}" if wrong and scene.labels is not None else ""
-    return [wrapped(text, 32, 1) for text in (said, truth) if text], verdict
+    said = in_words(found, ordered=flat.ordered, most=MOST_NAMED)
+    texts = [said] if wrong or len(found) > 1 else []
+    if wrong and scene.labels is not None:
+        texts.append(f"is {names[scene.labels[t]]}")
+    return [wrapped(text, 32, 1) for text in texts], verdict
 
 
 def _width(text: Text) -> float:

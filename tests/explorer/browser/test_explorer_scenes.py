@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 
 import decal
 from browser.reading import PLAYWRIGHT, ends_agree
+from decal.explorer import Payload
+from decal.explorer._page import html_page
 
 pytestmark = pytest.mark.browser
 expect = pytest.importorskip("playwright.sync_api", reason=PLAYWRIGHT).expect
@@ -156,3 +160,35 @@ def test_a_narrow_page_has_no_sideways_scrolling(open_page, tmp_path):
     page.get_by_test_id("map-1-width").click()
     expect(page.get_by_test_id("enlarged")).to_be_in_viewport()
     expect(page.get_by_test_id("promise")).to_have_count(0)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_axe_finds_nothing(open_page, axe, tmp_path, scheme, width):
+    z, y = world(3, 5, 5)
+    d = decal.decalibrate(z, y, alpha=0.8, dim=1, classes=NAMES)
+    tokens = [["w"] * 5] * 3
+    pages = {
+        "enlarged": d.explore(z, dim=1, labels=y, images=np.zeros((3, 5, 5))),
+        "ranges": d.explore(z[..., 0], dim=1, labels=y[..., 0], tokens=tokens),
+    }
+    for testid, shown in pages.items():
+        shown.save(tmp_path / f"{testid}.html")
+        page = open_page(
+            tmp_path / f"{testid}.html", width=width, color_scheme=scheme, testid=testid
+        )
+        page.evaluate(axe)
+        found = page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+        nodes = [(v["id"], [n["html"] for n in v["nodes"]]) for v in found["violations"]]
+        assert nodes == []
+
+
+def test_damaged_data_are_told(open_page, tmp_path):
+    z, y = world(2, 4, 4)
+    shown = decal.decalibrate(z, y, alpha=0.8, dim=1).explore(z, dim=1)
+    header = {**shown.payload.header, "scenes": shown.payload.header["scenes"][:1]}
+    data = gzip.compress(Payload(header, shown.payload.arrays).to_bytes())
+    (tmp_path / "page.html").write_text(html_page("Broken", data, "scenes.js"), encoding="utf-8")
+    page = open_page(tmp_path / "page.html", testid="broken")
+    words = 'The array "prediction" has shape 32, not 16.'
+    expect(page.get_by_test_id("broken")).to_contain_text(words)

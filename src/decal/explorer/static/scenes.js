@@ -21,7 +21,7 @@ export function mount(element, bytes, { address = false } = {}) {
 function decodeScenes(bytes) {
   const [header, base] = readHeader(bytes);
   const { kind, scenes, classes, slots } = header;
-  need(TITLES[kind] || kind === "sentence", "The data hold neither images nor sentences.");
+  need(["image", "sentence"].includes(kind), "The data hold neither images nor sentences.");
   need(Array.isArray(scenes) && scenes.length > 0 && Array.isArray(classes), "The data hold no image or sentence.");
   const n = scenes.reduce((sum, { shape }) => sum + shape.reduce((a, b) => a * b, 1), 0);
   const read = arrayReader(bytes, header.arrays ?? {}, base);
@@ -280,7 +280,7 @@ function createToken(data, state, level) {
   const word = h("p", { class: "text", "data-testid": "token", dir: "auto" });
   const said = h("p", { class: "verdict", "aria-live": "polite", "data-testid": "pixel" });
   const rows = h("tbody");
-  const head = ["Class", "The data allow", ""].map((name) => h("th", { scope: "col" }, name));
+  const head = ["Class", "The data allow", h("span", { class: "unseen" }, "in percent")].map((name) => h("th", { scope: "col" }, name));
   const table = h("table", { class: "plain ranges", "data-testid": "ranges" }, h("thead", null, h("tr", null, head)), rows);
   const others = h("p", { class: "settled" });
   const element = panel("detail", "One token", level, null, word, said, table, others);
