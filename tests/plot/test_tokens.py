@@ -87,6 +87,15 @@ def test_possible_classes_stand_below_doubtful_words_and_the_truth_below_errors(
     assert any(len(lines) == 0 for lines in expected)
 
 
+def test_ignored_words_are_neither_marked_nor_corrected(seen):
+    maps, _ = seen
+    plain = plot.tokens(maps[:1], SENTENCES[:1])
+    ignored = plot.tokens(maps[:1], SENTENCES[:1], labels=np.full((1, 6), -1), ignore_index=-1)
+    assert [text.get_text() for text in ignored.texts] == [text.get_text() for text in plain.texts]
+    assert {text.get_weight() for text in ignored.texts} == {"normal"}
+    assert len(ignored.lines) == 0
+
+
 def test_words_are_colored_by_the_number_of_possible_classes(seen):
     maps, _ = seen
     ax = plot.tokens(maps[:1], SENTENCES[:1], by="possible")

@@ -240,4 +240,5 @@ def _small(numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _percent(shares: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.rint(100 * shares).astype(np.uint8)
+    found: NDArray[np.uint8] = np.rint(100 * shares).astype(np.uint8)
+    return found

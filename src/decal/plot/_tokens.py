@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ MOST_POSSIBLE = 4
 
 MOST_NAMED = 3
 """Possible classes that are named below a word; of more, their number is."""
+
+ERRORS = (Verdict.WRONG, Verdict.MISSED)
 
 STRONGEST = 0.55
 """How much colour the most doubtful word is on; more would hide it."""
@@ -100,7 +103,8 @@ def tokens(
     ax.figure.figure.draw_without_rendering()
     spare = ax.get_window_extent().height * points - y
     if new:
-        ax.figure.figure.set_figheight(ax.figure.get_figheight() - spare / 72)
+        figure = ax.figure.figure
+        figure.set_figheight(figure.get_figheight() - spare / 72)
     else:
         ax.set_ylim(max(y + spare, 1), 0)
     return ax
@@ -129,10 +133,10 @@ def _sentence(
     for t, (word, (texts, verdict)) in enumerate(zip(words, beneath, strict=True)):
         colour = ink.tint(ink.models[0], float(shades[t]))
         ground = {"facecolor": colour, "edgecolor": "none", "boxstyle": "square,pad=0.2"}
-        on = max((ink.text, "#000000", "#ffffff"), key=lambda c, on=colour: style.contrast(c, on))
+        on = max((ink.text, "#000000", "#ffffff"), key=partial(style.contrast, colour))
         lines = [ax.text(0, 0, word, color=on, va="top", bbox=ground, **literal(families))]
         for n, _ in enumerate(texts):
-            of_truth = verdict != Verdict.RIGHT and n == len(texts) - 1
+            of_truth = verdict in ERRORS and n == len(texts) - 1
             lines.append(
                 ax.text(
                     0, 0, next(left), color=ink.text if of_truth else ink.muted, va="top",
@@ -151,7 +155,7 @@ def _sentence(
             x, y, below = pad, y + line * (1.65 + 0.8 * below), 0
         for n, text in enumerate(lines):
             text.set_position((x, y + (2 * unit() if n == 0 else line * (0.85 + 0.75 * n))))
-        if verdict in (Verdict.WRONG, Verdict.MISSED):
+        if verdict in ERRORS:
             under = y + line * 1.22
             ax.plot(
                 [x, x + _width(lines[0])], [under, under], color=_error_colour(verdict, ink),
@@ -168,10 +172,9 @@ def _below(scene: Scene, t: int) -> tuple[list[str], Verdict]:
     verdict = Verdict.RIGHT if scene.verdicts is None else Verdict(scene.verdicts[t])
     (kept,) = flat[[t]].possible_mask()
     found = [names[k] for k in np.flatnonzero(kept)]
-    wrong = verdict in (Verdict.WRONG, Verdict.MISSED)
     said = in_words(found, ordered=flat.ordered, most=MOST_NAMED)
-    texts = [said] if wrong or len(found) > 1 else []
-    if wrong and scene.labels is not None:
+    texts = [said] if verdict in ERRORS or len(found) > 1 else []
+    if verdict in ERRORS and scene.labels is not None:
         texts.append(f"is {names[scene.labels[t]]}")
     return [wrapped(text, 32, 1) for text in texts], verdict
 
