@@ -63,17 +63,18 @@ def main(wanted: list[str]) -> None:
 
 @contextmanager
 def narrow(columns: int | None) -> Iterator[None]:
-    """New figures are as wide as a telephone, and grids have so many columns."""
-    wide, grid = style.axes_or_new, plot.grid
+    """New figures are as wide as a telephone, grids have so many columns, and maps three."""
+    wide, grid, maps = style.axes_or_new, plot.grid, plot.maps
 
     def made(ax: Axes | None, width: float, height: float, **kind: object) -> Axes:
         return wide(ax, min(width, NARROW_INCHES), height, **kind)
 
     style.axes_or_new, plot.grid = made, partial(grid, ncols=columns)
+    plot.maps = partial(maps, panels=["prediction", "possible", "errors"])
     try:
         yield
     finally:
-        style.axes_or_new, plot.grid = wide, grid
+        style.axes_or_new, plot.grid, plot.maps = wide, grid, maps
 
 
 def save(figure: Figure, name: str, digest: str) -> None:

@@ -38,11 +38,12 @@ WORKSHOPS = {"io", "cli"}
 SHORTCUTS = {
     ("credal", "explorer"),
     ("decalibrator", "explorer"),
+    ("grids", "explorer"),
     ("shift", "explorer"),
     ("model", "report"),
     *(("__init__", room) for room in LAYERS["integrations"].split()),
 }
-"""Imports that go upwards, on first use: `explore()` of a set, a model or a shift opens the
+"""Imports that go upwards, on first use: `explore()` of sets, maps, models and shifts opens the
 explorer, and `decal.plot` and the other integrations are attributes of `decal`."""
 
 TESTS_ELSEWHERE = {

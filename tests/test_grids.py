@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decal
+from decal.grids import Verdict, scenes
 
 K = 4
 
@@ -350,3 +351,93 @@ def test_a_report_says_why_it_has_no_line_per_pixel(fitted):
         fitted.report(z)
     maps = fitted.predict(z)
     assert len(decal.Report.of(maps[maps.width > 0.1].flat)) == (maps.width > 0.1).sum()
+
+
+# Images and sentences one by one
+
+
+def verdict(one, label, ignored=-1):
+    """How the set of one input fares, by definition."""
+    kept = one.possible()[0]
+    if label == ignored:
+        return Verdict.IGNORED
+    if label not in kept:
+        return Verdict.MISSED
+    return Verdict.RIGHT if one.point[0].argmax() == label else Verdict.WRONG
+
+
+@pytest.mark.parametrize("axis", [1, 3])
+def test_scenes_judge_every_input_by_its_set_and_its_label(fitted, axis):
+    z, y = world(3, 5, 4, seed=7)
+    y[1, :, 0] = -1
+    maps = fitted.predict(np.moveaxis(z, -1, axis), dim=axis)
+    found, total = scenes(maps, 2, y, ignore_index=-1, rows=[2, 1])
+    assert (total, [scene.number for scene in found]) == (3, [1, 2])
+    seen = set()
+    for scene in found:
+        i = scene.number
+        expected = [[verdict(maps[i, r, c], y[i, r, c]) for c in range(4)] for r in range(5)]
+        np.testing.assert_array_equal(scene.verdicts, expected)
+        seen |= set(np.unique(scene.verdicts))
+        known = y[i] >= 0
+        np.testing.assert_array_equal(scene.labels[known], y[i][known])
+    assert seen == set(Verdict)
+
+
+def test_scenes_of_a_list_have_several_sizes_and_their_first_ones_are_taken(fitted):
+    z, y = world(4, 5, 6)
+    maps = fitted.predict(z, dim=-1)
+    several = [maps[0], maps[1, :2], maps[2, :, 1:], maps[3]]
+    found, total = scenes(several, 2, [y[0], y[1, :2], y[2, :, 1:], y[3]], most=3)
+    assert total == 4
+    assert [scene.maps.shape for scene in found] == [(5, 6), (2, 6), (5, 5)]
+    np.testing.assert_array_equal(found[1].verdicts, scenes(maps, 2, y)[0][1].verdicts[:2])
+    assert [s.number for s in scenes(maps, 2, rows=2)[0]] == [0, 1]
+
+
+def test_a_scene_may_be_ignored_as_a_whole_and_labels_may_be_one_class(fitted):
+    z, y = world(2, 3, 3)
+    maps = fitted.predict(z, dim=-1)
+    (ignored, plain), _ = scenes(maps, 2, np.stack([np.full((3, 3), -1), y[1]]), ignore_index=-1)
+    assert (ignored.verdicts == Verdict.IGNORED).all()
+    assert not (plain.verdicts == Verdict.IGNORED).any()
+    (one,), _ = scenes(maps[0], 2, np.full((3, 3), 2))
+    expected = [[verdict(maps[0, r, c], 2) for c in range(3)] for r in range(3)]
+    np.testing.assert_array_equal(one.verdicts, expected)
+
+
+def test_the_words_of_a_batch_may_be_fewer_than_its_padded_logits(fitted):
+    z, y = world(2, 4)
+    maps = fitted.predict(z, dim=-1)
+    (long, short), _ = scenes(maps, 1, y, tokens=[list("abcd"), ("e", "f")])
+    assert (long.tokens, short.tokens) == (tuple("abcd"), ("e", "f"))
+    assert short.maps.shape == short.verdicts.shape == short.labels.shape == (2,)
+    np.testing.assert_array_equal(short.maps.upper, maps.upper[1, :2])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": np.zeros((5, 6), int)}, "labels must be a list of 2, as logits are: got 5"),
+        ({"labels": [[0], [1]]}, r"labels must have the shape .*\(5, 6\)"),
+        ({"labels": np.full((2, 5, 6), K)}, f"labels must .*{K}"),
+        ({"rows": []}, "rows must be a number of inputs or a list"),
+        ({"rows": [2]}, "rows must lie in 0 to 1"),
+    ],
+)
+def test_scenes_name_bad_input(fitted, given, message):
+    maps = fitted.predict(world(2, 5, 6)[0], dim=-1)
+    with pytest.raises(decal.InputError, match=message):
+        scenes(maps, 2, **given)
+
+
+def test_scenes_are_maps_of_the_same_classes(fitted):
+    maps = fitted.predict(world(2, 5, 6)[0], dim=-1)
+    z, y = world(50)
+    named = decal.Decalibrator(0.9).fit(z, y, classes="abcd").predict(world(5, 6)[0], dim=-1)
+    for wrong in ([], [maps[0], named]):
+        with pytest.raises(decal.InputError, match="maps must have the same classes, and be at"):
+            scenes(wrong, 2)
+    for wrong in (maps[0, 0], maps.flat, [maps]):
+        with pytest.raises(decal.InputError, match=r"maps must be of shape \(height, width\)"):
+            scenes(wrong, 2)

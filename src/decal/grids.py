@@ -215,6 +215,12 @@ class CredalMaps:
         known = _known(y, ignore_index)
         return (self.flat, y) if known is None else (self.flat[known], y[known])
 
+    def explore(self, **options: Any) -> Any:
+        """An interactive page about these maps; options of `decal.explorer.explore_maps`."""
+        from decal.explorer import explore_maps
+
+        return explore_maps(self, **options)
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -419,12 +425,13 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One image or sentence: its number among all, its maps and, with labels, their verdicts."""
+    """One image or sentence: its number among all, its maps, its words, verdicts on its labels."""
 
     number: int
     maps: CredalMaps
     labels: Indices | None = None
     verdicts: NDArray[np.uint8] | None = None
+    tokens: tuple[str, ...] = ()
 
 
 def scenes(
@@ -432,6 +439,7 @@ def scenes(
     axes: int,
     labels: Any = None,
     *,
+    tokens: Any = None,
     rows: Any = None,
     ignore_index: int | None = None,
     most: int | None = None,
@@ -439,6 +447,7 @@ def scenes(
     """Images (of 2 axes) or sentences (of 1) one by one, and how many there are in all.
 
     `rows` are their numbers, or how many of the first ones to take; by default at most `most`.
+    `tokens` are the words of each sentence. In a batch they may be fewer: the others are padding.
     """
     batch = isinstance(maps, CredalMaps) and len(maps.shape) == axes + 1
     several = batch or isinstance(maps, list | tuple)
@@ -448,7 +457,8 @@ def scenes(
             wanted = "(height, width)" if axes == 2 else "(tokens,)"
             got = f"shape {part.shape}" if isinstance(part, CredalMaps) else type(part).__name__
             rule = f"be of shape {wanted}, several of them on a first axis or in a list"
-            raise InputError("maps", rule, got)
+            remedy = "Pass the tokens of sentences." if axes == 2 else ""
+            raise InputError("maps", rule, got, remedy)
     if len({(part.flat.shape[1], part.classes) for part in parts}) != 1:
         raise InputError("maps", "have the same classes, and be at least one", f"{len(parts)}")
     taken: Any = range(len(parts))[:most]
@@ -456,15 +466,44 @@ def scenes(
         taken = range(len(parts))[: check_count(rows, "rows")]
     elif rows is not None:
         taken = check_rows(rows, len(parts)).tolist()
-    if labels is None:
-        return [Scene(i, parts[i]) for i in taken], len(parts)
-    answers = of_each(labels, len(parts), "labels") if several else [labels]
-    return [_judged(i, parts[i], answers[i], ignore_index) for i in taken], len(parts)
+    answers = [None] * len(parts)
+    if labels is not None:
+        answers = of_each(labels, len(parts), "labels") if several else [labels]
+    found = [_judged(Scene(i, parts[i]), answers[i], ignore_index) for i in taken]
+    if tokens is not None:
+        words = of_each(tokens, len(parts), "tokens") if several else [tokens]
+        found = [_worded(scene, words[scene.number], padded=batch) for scene in found]
+    return found, len(parts)
 
 
-def _judged(number: int, maps: CredalMaps, labels: Any, ignore_index: int | None) -> Scene:
+def in_words(names: Sequence[str], *, ordered: bool, node: str = "", most: int = 4) -> str:
+    """Possible classes as "a or b", "2 to 4" if ordered, "5 classes of Iberian" of a tree."""
+    if ordered and len(names) > 1:
+        return f"{names[0]} to {names[-1]}"
+    if len(names) > most:
+        return f"{len(names):,} classes" + (f" of {node}" if node else "")
+    return " or ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "none"
+
+
+def _worded(scene: Scene, tokens: Any, *, padded: bool) -> Scene:
+    """A sentence with its words, without what is padding."""
+    where = f"tokens[{scene.number}]"
+    if isinstance(tokens, str) or not all(isinstance(word, str) for word in tokens):
+        raise InputError(where, "be a list of texts", repr(tokens)[:40])
+    (room,), n = scene.maps.shape, len(tokens)
+    if n > room or n == 0 or (n < room and not padded):
+        raise InputError(where, f"be {room}, one for each of the logits", f"{n}")
+    y, verdicts = scene.labels, scene.verdicts
+    if y is not None and verdicts is not None:
+        y, verdicts = y[:n], verdicts[:n]
+    return Scene(scene.number, scene.maps[:n], y, verdicts, tuple(tokens))
+
+
+def _judged(scene: Scene, labels: Any, ignore_index: int | None) -> Scene:
     """The verdicts on one image or sentence, all of which may be ignored."""
-    y = to_numpy(labels, "labels")
+    if labels is None:
+        return scene
+    maps, y = scene.maps, to_numpy(labels, "labels")
     if y.shape != maps.shape:
         raise Grid._misshapen("labels", y.shape, maps.shape)
     K = maps.flat.shape[1]
@@ -476,4 +515,5 @@ def _judged(number: int, maps: CredalMaps, labels: Any, ignore_index: int | None
     held = np.take_along_axis(np.moveaxis(maps.possible, maps.axis, -1), truth[..., None], -1)
     found = np.where(maps.prediction == truth, Verdict.RIGHT, Verdict.WRONG)
     found = np.where(held[..., 0], found, Verdict.MISSED)
-    return Scene(number, maps, truth, np.where(known, found, Verdict.IGNORED).astype(np.uint8))
+    verdicts = np.where(known, found, Verdict.IGNORED).astype(np.uint8)
+    return replace(scene, labels=truth, verdicts=verdicts)

@@ -104,7 +104,7 @@ def test_modules_are_bundled_in_the_order_of_their_imports(monkeypatch):
 def test_no_module_is_forgotten():
     folder = page.files("decal.explorer").joinpath("static")
     modules = {path.name for path in folder.iterdir() if path.name.endswith(".js")}
-    bundles = page.bundle("main.js") + page.bundle("strip.js")
+    bundles = "".join(map(page.bundle, ("main.js", "scenes.js", "strip.js")))
     assert set(re.findall(r"^// ([\w-]+\.js)$", bundles, re.MULTILINE)) == modules
 
 

@@ -11,6 +11,7 @@ from decal import Report
 from decal.explorer import _payload as payload
 from decal.explorer import explore, explore_credal
 from helpers.explorations import ALPHAS, close, data, decoded, fitted
+from oracles import ordered, trees
 from oracles.balls import event_range
 
 
@@ -382,3 +383,66 @@ def test_a_page_opens_on_a_sure_error_that_the_data_refute():
     assert new.texts[first] == "Limpar selección"  # as on the first page and in the README
     plain = explore(fitted(3), data(30, 3)[0], labels=data(30, 3)[1], alphas=ALPHAS).payload
     assert plain.header["first"] == plain.arrays["look"][0]  # the model is never outside
+
+
+def kept_of(arrays, level, i, K):
+    bits = int(arrays["0/kept/possible"][level, i])
+    return [k for k in range(K) if bits >> k & 1]
+
+
+@pytest.mark.parametrize("wish", [{"alpha": 0.8}, {"miss": 0.1}])
+def test_possible_classes_of_an_order_are_the_intervals_that_grow_to_one_half(wish):
+    z, labels, _ = data(300, 6)
+    model = decal.decalibrate(z, labels, order=True, **wish)
+    header, arrays = decoded(explore(model, z[:25], alphas=[0.99, 0.5]).payload.to_bytes())
+    assert header["models"][0]["ordered"]
+    assert "an interval" in header["rules"][0]["meaning"]
+    for level, alpha in enumerate(header["alphas"]):
+        sets = model.predict(z[:25], alpha=alpha)
+        for i in range(25):
+
+            def least(a, b, low=sets.lower[i], high=sets.upper[i]):
+                return ordered.box_range(low, high, (np.arange(6) >= a) & (np.arange(6) <= b))[0]
+
+            first, last = ordered.grown(sets.point[i], least)
+            assert kept_of(arrays, level, i, 6) == [*range(first, last + 1)]
+
+
+def test_the_slots_of_many_ordered_classes_stand_in_their_order():
+    z, labels, _ = data(400, 40)
+    page = explore(decal.decalibrate(z, labels, alpha=0.9, order=True), z[:9], alphas=[0.9])
+    slots = page.payload.arrays["slots"]
+    assert slots.shape == (9, 24)
+    assert (np.diff(slots, axis=1) > 0).all()
+
+
+def test_a_tree_names_the_last_node_that_is_sure_at_every_level():
+    parents = {"any": None, "x": "any", "y": "any", "a": "x", "b": "x", "c": "y", "d": "y"}
+    z, labels, _ = data(400, 4)
+    tree = {"x": ["a", "b"], "y": ["c", "d"]}
+    model = decal.decalibrate(z, labels, miss=0.1, classes="abcd", tree=tree)
+    header, arrays = decoded(explore(model, z[:30], alphas=[1, 0.9, 0]).payload.to_bytes())
+    names = header["models"][0]["nodes"]
+    found = set()
+    for level, alpha in enumerate(header["alphas"]):
+        sets = model.predict(z[:30], alpha=alpha)
+        for i in range(30):
+            below = {node: trees.leaves_below(parents, node, "abcd") for node in parents}
+            lower = {
+                node: trees.box_range(
+                    sets.lower[i], sets.upper[i], np.array([k in some for k in "abcd"], float)
+                )[0]
+                for node, some in below.items()
+            }
+            node = trees.sure_node(parents, lower, 0)
+            assert names[arrays["0/node"][level, i]] == node
+            assert {"abcd"[k] for k in kept_of(arrays, level, i, 4)} == below[node]
+            found.add(node)
+    assert {"any", "x", "a"} <= found
+
+
+def test_a_tree_without_a_promise_about_nodes_says_possible_classes_one_by_one():
+    model = fitted(4, classes="abcd", tree={"x": ["a", "b"], "y": ["c", "d"]})
+    page = explore(model, data(5, 4)[0], alphas=[0.9]).payload
+    assert page.header["models"][0]["nodes"] is None
+    assert "0/node" not in page.arrays

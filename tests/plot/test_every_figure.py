@@ -61,6 +61,7 @@ FIGURES = {
     ),
     "risk_coverage": lambda ax: plot.risk_coverage({"one": RISKS, "confidence": RISKS}, ax=ax),
     "likelihood": lambda ax: plot.likelihood(some_model(), ax=ax),
+    "tokens": lambda ax: plot.tokens(decal.CredalMaps(BOX, (2,), 1), ["one", "two"], ax=ax),
 }
 
 

@@ -3,13 +3,13 @@
 It works offline. One slider moves between levels of alpha. The page itself contains the intervals,
 decisions and costs of every input at each level, which decal has computed beforehand.
 
-Imports from `_base`, `choose`, `credal`, `evaluate`, `io`, `model`, `promise`, `report`, `rows` and
-`shift`.
+Imports from `_base`, `choose`, `credal`, `evaluate`, `grids`, `io`, `model`, `promise`, `report`,
+`rows` and `shift`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,9 @@ from decal.explorer._levels import levels_of, opening
 from decal.explorer._media import open_groups, open_media, rows_of_groups
 from decal.explorer._page import OfflinePage, style, widget_script
 from decal.explorer._payload import Payload, Side, collect, fold_columns
-from decal.model import predict_rows, promised_sets, read_inputs, require_classes
+from decal.explorer._scenes import scene_payload
+from decal.grids import CredalMaps, is_dense
+from decal.model import Model, predict_rows, promised_sets, read_inputs, require_classes
 from decal.promise import Promise
 from decal.rows import Rows
 from decal.shift import LabelShift, p_text
@@ -45,6 +47,7 @@ __all__ = [
     "Payload",
     "explore",
     "explore_credal",
+    "explore_maps",
     "explore_shift",
 ]
 
@@ -64,9 +67,11 @@ class Exploration(OfflinePage):
             import anywidget
             import traitlets
 
+        entry = self.entry
+
         class ExplorerWidget(anywidget.AnyWidget):
-            _esm = widget_script()
-            _css = style()
+            _esm = widget_script(entry)
+            _css = style(entry)
             payload = traitlets.Bytes().tag(sync=True)
 
         return ExplorerWidget(payload=self.compressed)
@@ -91,6 +96,23 @@ class Exploration(OfflinePage):
         )
 
 
+class SceneExploration(Exploration):
+    """A page about images or sentences."""
+
+    entry = "scenes.js"
+
+    def __repr__(self) -> str:
+        header = self.payload.header
+        images = header["kind"] == "image"
+        inputs = f"{header['inputs']['count']:,} {'pixels' if images else 'tokens'}"
+        shown, classes = len(header["scenes"]), len(header["classes"])
+        scenes = f"{shown:,} {header['kind']}{'s' if shown > 1 else ''}"
+        return (
+            f"Exploration: {header['title']}, {scenes}, {inputs}, {classes:,} classes\n"
+            '  .save("page.html") writes it as a file, .serve() opens it in a browser'
+        )
+
+
 def explore(
     model: Predictor,
     logits: Any,
@@ -111,6 +133,9 @@ def explore(
     title: str | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
+    dim: int | None = None,
+    tokens: Any = None,
+    ignore_index: int | None = None,
 ) -> Exploration:
     """An interactive page about a model's credal predictions at many levels of alpha.
 
@@ -122,7 +147,7 @@ def explore(
         A fitted Decalibrator, or anything with ``predict(logits, alpha=...)`` that returns credal
         sets.
     logits : (n, K) array
-        Inputs.
+        Inputs. Logits of pixels or tokens make a page of images or sentences, see `explore_maps`.
     labels, truth : (n,) and (n, K) arrays, optional
         True classes, and true distributions.
     texts
@@ -151,6 +176,9 @@ def explore(
         the same, in the same order, but may be named differently.
     progress : callable, optional
         Called now and then with the work done and the work in all.
+    dim, tokens, ignore_index : optional
+        Of pixels and tokens: the axis of the classes, see `Decalibrator.fit`, and as for
+        `explore_maps`. The page has one level, `start`.
 
     Examples
     --------
@@ -161,6 +189,16 @@ def explore(
     Exploration: Cats and dogs, 4 inputs, 2 classes, 20 levels
       .save("page.html") writes it as a file, .serve() opens it in a browser
     """
+    if dim is not None or tokens is not None or ignore_index is not None or is_dense(logits):
+        unknown = {"truth": truth, "texts": texts, "ids": ids, "groups": groups, "alphas": alphas,
+                   "slots": slots, "compare": compare}  # fmt: skip
+        for argument, value in unknown.items():
+            if value is not None:
+                raise InputError(argument, "be left out for pixels and tokens", "one")
+        return _explore_dense(
+            model, logits, dim, start, labels=labels, images=images, tokens=tokens, names=names,
+            rows=rows, ignore_index=ignore_index, title=title or name,
+        )  # fmt: skip
     beside = {"labels": labels, "truth": truth, "texts": texts, "images": images, "names": names}
     require_same_order(logits=logits, **beside, **rows_of_groups(groups))
     inputs = _read(model, logits, labels, ids)
@@ -234,6 +272,82 @@ def explore_credal(
         groups=open_groups(groups, total=n), rows=rows, slots=slots, seed=seed,
     )  # fmt: skip
     return Exploration(payload)
+
+
+def explore_maps(
+    maps: CredalMaps | Sequence[CredalMaps],
+    *,
+    images: Any = None,
+    tokens: Any = None,
+    labels: Any = None,
+    names: Iterable[Any] | None = None,
+    rows: Any = None,
+    ignore_index: int | None = None,
+    title: str | None = None,
+) -> Exploration:
+    """An interactive page about the pixels of images, or the tokens of sentences, at one level.
+
+    It shows what is predicted, how unsure, what is possible and what is wrong; of a pixel or token
+    its possible classes, of a token their ranges. Images and sentences stand in the order in which
+    they are worth a look: first those of most errors or, without labels, of most doubts.
+
+    Parameters
+    ----------
+    maps
+        Of one image (H, W), of several (N, H, W), or a list of images of different sizes. With
+        tokens, of one sentence (T,), of several (N, T), or a list.
+    images : optional
+        As for `decal.plot.maps`.
+    tokens : optional
+        The texts of each sentence. In (N, T) maps they may be fewer: the others are padding.
+    labels : optional
+        True classes, in the shape of the maps.
+    names : optional
+        Of the images or sentences.
+    rows : optional
+        How many of the first to show, or their numbers. By default as many as make a page of some
+        3 MB. Of images with more than 256 pixels a side, some lines are left out.
+    ignore_index : int, optional
+        Pixels or tokens with this label are not judged.
+
+    Examples
+    --------
+    >>> import numpy as np, decal
+    >>> rng = np.random.default_rng(0)
+    >>> logits, labels = rng.normal(size=(8, 3, 5, 5)), rng.integers(0, 3, (8, 5, 5))
+    >>> d = decal.Decalibrator(0.9).fit(logits, labels, dim=1)
+    >>> d.explore(logits, dim=1, labels=labels)
+    Exploration: Credal predictions, 8 images, 200 pixels, 3 classes
+      .save("page.html") writes it as a file, .serve() opens it in a browser
+    >>> sentences = d.predict(logits[:2, :, 0], dim=1).explore(tokens=[["a"] * 5, ["b"] * 4])
+    >>> sentences.payload.header["scenes"][1]["tokens"]
+    ['b', 'b', 'b', 'b']
+    """
+    return SceneExploration(
+        scene_payload(
+            maps, images=images, tokens=tokens, labels=labels, rows=rows,
+            names=None if names is None else [*map(str, names)], ignore_index=ignore_index,
+            title=str(title or TITLE),
+        )
+    )  # fmt: skip
+
+
+def _explore_dense(
+    model: Any, logits: Any, dim: int | None, start: float | None, **shown: Any
+) -> Exploration:
+    """The page of maps that a model predicts, at its own level unless another one is asked for."""
+    own, promise = getattr(model, "alpha", None), getattr(model, "promise", None)
+    if not isinstance(model, Model):
+        read_inputs(model, logits, dim=dim)  # which says what such a model takes
+    if dim is None and shown["tokens"] is not None:
+        dim = -1
+    level = {} if start is None else {"alpha": start}
+    page = explore_maps(model.predict(logits, dim=dim, **level), **shown)
+    header = dict(page.payload.header)
+    header["alpha"] = own if start is None else start
+    if promise is not None and header["alpha"] == own:
+        header["promise"] = {"brief": promise.brief, "text": str(promise)}
+    return SceneExploration(Payload(header, page.payload.arrays))
 
 
 def explore_shift(

@@ -26,7 +26,7 @@ from decal.explorer._server import serve
 from decal.io.whole_files import replacing
 
 # The sheets of each page, by the module that draws it.
-STYLES = {"main.js": ("style.css",)}
+STYLES = {"main.js": ("style.css",), "scenes.js": ("style.css", "scenes.css")}
 IMPORT = re.compile(r'^import \{ ?[\w$, ]+ ?\} from "\./([\w-]+\.js)";[ \t]*$', re.MULTILINE)
 EXPORT = re.compile(r"^export (?=(?:async )?function\b|const\b|let\b|class\b)", re.MULTILINE)
 LEFT_OVER = re.compile(r"^(?:import\b(?!\()|export\b).*", re.MULTILINE)
@@ -96,9 +96,9 @@ def page_script(entry: str = "main.js") -> str:
 
 
 @cache
-def widget_script() -> str:
+def widget_script(entry: str = "main.js") -> str:
     """The modules and the object that anywidget calls."""
-    return f"{bundle('main.js')}\n{read_static('start_widget.mjs')}"
+    return f"{bundle(entry)}\n{read_static('start_widget.mjs')}"
 
 
 def bundle(entry: str) -> str:

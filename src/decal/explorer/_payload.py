@@ -20,7 +20,7 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask, for_each_block, row_blocks
 from decal._base.row_checks import check_rows
 from decal._base.settings import check_count
-from decal.credal import CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
+from decal.credal import ClassTree, CredalSet, HullCredalSet, IntervalCredalSet, KLCredalSet
 from decal.explorer._level_curves import ConfidenceCounts, Curves
 from decal.explorer._levels import worth_a_look
 from decal.explorer._media import PER_SHEET, SHEET_COLUMNS, GroupColumn, Media
@@ -54,6 +54,12 @@ RULES = (
     ("point", "Point", "one", "most probable by the point prediction"),
 )  # fmt: skip
 """Rules of decision: key, title, whether they leave a set of classes or one, and meaning."""
+
+POSSIBLE_BY = {
+    "ordered_majority": "an interval: all plausible distributions give it more than half",
+    "node": "those below the last node that is probable under all plausible distributions",
+}
+"""What is possible of ordered classes and of a tree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +112,11 @@ class Side:
     def promise_at(self, level: int) -> Promise | None:
         """What is promised at a level."""
         return self.promise[1] if self.promise is not None and self.promise[0] == level else None
+
+    @property
+    def tree(self) -> ClassTree | None:
+        """The tree of the classes, if a node of it says what is possible."""
+        return self.first.tree if self.first.rule == "node" else None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -202,6 +213,8 @@ def _described(side: Side, curve: Curves, start: int) -> dict[str, Any]:
     return {
         "name": side.name,
         "classes": list(side.classes),
+        "ordered": side.first.ordered,
+        "nodes": None if side.tree is None else list(side.tree.names),
         "settings": [list(pair) for pair in side.settings],
         "summary": curve.summary(start),
         "curve": curve.means(),
@@ -393,6 +406,9 @@ def _fill(
             ).sum(axis=1, dtype=np.uint32)
         elif kind == "takes":
             array[at] = credal.decide(rule, empty="nan")
+        elif kind == "node":
+            assert credal.tree is not None
+            array[at][full] = [credal.tree.names.index(name) for name in credal[full].node()]
     if labels is not None:
         arrays["hit"][at] = kept[np.arange(len(kept)), labels]
     if truth is not None:
@@ -433,7 +449,9 @@ def _rules(sides: Sequence[Side]) -> list[dict[str, str]]:
     if not all(side.has_point for side in sides):
         left_out.add("point")
     columns = "key", "title", "kind", "meaning"
-    return [dict(zip(columns, rule, strict=True)) for rule in RULES if rule[0] not in left_out]
+    found = [dict(zip(columns, rule, strict=True)) for rule in RULES if rule[0] not in left_out]
+    found[0]["meaning"] = POSSIBLE_BY.get(sides[0].first.rule, found[0]["meaning"])
+    return found
 
 
 def _layout(
@@ -463,6 +481,8 @@ def _layout(
             yield from ((name, ("float32", (A, n))) for name in ("least", "most"))
             yield "asked", ("uint8", (A, n))
         yield from ((name, ("float32", (A, n))) for name in ("aleatoric", "epistemic", "total"))
+        if side.tree is not None:
+            yield "node", ("int32", (A, n))
         for rule in rules:
             if rule["kind"] == "set":
                 yield f"size/{rule['key']}", ("int32", (A, n))

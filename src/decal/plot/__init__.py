@@ -35,6 +35,7 @@ with needs("matplotlib", message="decal.plot needs matplotlib: pip install 'deca
     from decal.plot._risk_coverage import risk_coverage
     from decal.plot._simplex import simplex
     from decal.plot._spider import spider
+    from decal.plot._tokens import tokens
 
 __all__ = [
     "binary",
@@ -51,5 +52,6 @@ __all__ = [
     "risk_coverage",
     "simplex",
     "spider",
+    "tokens",
     "tradeoff",
 ]

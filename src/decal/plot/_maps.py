@@ -89,13 +89,14 @@ def maps(
     )  # fmt: skip
     chosen = _panels(panels, images is not None, labels is not None)
     pictures = _pictures(images, maps, shown)
-    tall = float(np.median([scene.maps.shape[0] / scene.maps.shape[1] for scene in shown]))
+    tall = [min(max(s.maps.shape[0] / s.maps.shape[1], 0.4), 3.0) for s in shown]
     across = 1.35 if len(chosen) > 1 else 3.0
     lines, columns = len(shown), len(chosen)
-    high = min(max(across * tall, 0.5), 3 * across) + 0.25
+    told = 0.4 if "errors" in chosen else 0.08  # inches below every line
+    high = 0.93 * across * sum(tall) + told * lines + 0.5
     figure, axes = plt.subplots(
-        lines, columns, squeeze=False, layout="constrained",
-        figsize=(max(across * columns, 2.8) * unit(), (high * lines + 1.1) * unit()),
+        lines, columns, squeeze=False, layout="compressed", height_ratios=tall,
+        figsize=(max(across * columns, 2.8) * unit(), high * unit()),
     )  # fmt: skip
     ink, around = style.inks(axes[0, 0])
     names = list(shown[0].maps.classes or map(str, range(shown[0].maps.flat.shape[1])))
@@ -263,3 +264,4 @@ def _legend(
     )  # fmt: skip
     for text in made.get_texts():
         text.set(**literal(families))
+    figure.set_figheight(figure.get_figheight() + made.get_window_extent().height / figure.dpi)

@@ -4,7 +4,7 @@ import { h, setText, uniqueId, watchSize } from "./dom.js";
 import { inputName, plural } from "./format.js";
 import { drawIntervals } from "./intervals.js";
 import { createPictures, pictureCanvas } from "./pictures.js";
-import { endsOf, MOST_SLOTS } from "./slots.js";
+import { endsOf, mostSlots } from "./slots.js";
 import { numbersTable, rulesTable, sentenceOf } from "./verdicts.js";
 
 /** How one input is drawn, by what it is: maps of pixels and ordered classes belong here, too. */
@@ -48,8 +48,8 @@ export function createDetail(payload, store, level, step) {
     note.hidden = !notes;
     setText(note, notes);
     if (size.width) host.replaceChildren(DRAWINGS[payload.view](payload, state, size.width, showAll));
-    more.hidden = payload.slots <= MOST_SLOTS;
-    setText(more, showAll ? `Show the first ${MOST_SLOTS}` : `Show all ${plural(payload.slots, "class")}`);
+    more.hidden = payload.slots <= mostSlots(payload);
+    setText(more, showAll ? `Show the first ${mostSlots(payload)}` : `Show all ${plural(payload.slots, "class")}`);
     payload.models.forEach((model, at) => {
       const said = sentenceOf(payload, model, state);
       setText(sentences[at], payload.models.length > 1 && said ? `${model.name}: ${said}` : said);

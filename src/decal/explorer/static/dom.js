@@ -29,6 +29,30 @@ export function chartRoot(width, height, summary, testid) {
   return svg("svg", { ...box, class: "chart", role: "img", "aria-label": summary, "data-testid": testid });
 }
 
+/** Build a page in an element, or say there why it cannot be shown. @returns {{destroy: () => void}} */
+export function mountPage(element, build, address) {
+  element.classList.add("decal");
+  try {
+    return build();
+  } catch (error) {
+    console.warn("decal:", error);
+    const words = h("p", null, error instanceof Error ? error.message : String(error));
+    const title = h(address ? "h1" : "h2", { class: "title" }, "These results cannot be shown.");
+    const hint = h("p", null, "Check that the file is complete, or write it again with the same version of decal.");
+    const about = { class: "panel broken", role: "alert", "data-testid": "broken" };
+    element.replaceChildren(h("div", about, title, words, hint));
+    return { destroy: () => element.replaceChildren() };
+  }
+}
+
+/** A notebook's own theme, which need not be the system's. */
+export function themeAround() {
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  if (jpThemeLight) return jpThemeLight === "true" ? "light" : "dark";
+  if (vscodeThemeKind) return /dark/.test(vscodeThemeKind) ? "dark" : "light";
+  return "auto";
+}
+
 let lastId = 0;
 
 /** An id that no other explorer on the page has. */

@@ -1,25 +1,18 @@
-// One input as a list of ranges, the most plausible class first: what the model says, and what the data allow.
+// One input as a list of ranges, the most plausible class first, or in the order of the classes: what the model says, and what the data allow.
 
 import { chartRoot, fitText, svg, textWidth } from "./dom.js";
 import { diamond, linear } from "./axes.js";
 import { inPercent, rangeText, slotName } from "./format.js";
-import { barClass, endsOf, intervalsInWords, rankedSlots, topSlots } from "./slots.js";
+import { barClass, endsOf, intervalsInWords, listedSlots, topSlots } from "./slots.js";
 
 const HEAD = 22;
 const CRAMPED = 420; // pixels: where less is left for words
 const WIDE = { range: 74, says: 66, heads: ["data allow", "model says"] }; // pixels, and what stands above
 const SLIM = { range: 60, says: 46, heads: ["allowed", "says"] };
 
-/** The slots listed: the first few, or all, the most plausible first; the rest at the end. */
-function listedSlots(payload, i, all) {
-  if (!all) return topSlots(payload, i);
-  const ranked = rankedSlots(payload, i);
-  return payload.rest ? [...ranked, payload.slots] : ranked;
-}
-
 export function drawIntervals(payload, state, width, all) {
   const i = state.input;
-  const slots = listedSlots(payload, i, all);
+  const slots = (all ? listedSlots : topSlots)(payload, i);
   const [model] = payload.models;
   const pitch = payload.models.length > 1 ? 34 : 26;
   const isLabel = (slot) => slot < payload.slots && payload.labels?.[i] === payload.slotClass[i * payload.slots + slot];

@@ -1,6 +1,6 @@
 // The explorer: puts the parts together and keeps them in step.
 
-import { h, panel, setText, watchSize } from "./dom.js";
+import { h, mountPage, panel, setText, themeAround, watchSize } from "./dom.js";
 import { decode } from "./payload.js";
 import { firstState, fromHash, Store, toHash } from "./state.js";
 import { createViewer } from "./view.js";
@@ -26,18 +26,7 @@ const NARROW = 1000; // px: narrower than this, the chosen input stands above th
  * @returns {{destroy: () => void}}
  */
 export function mount(element, bytes, { address = false } = {}) {
-  element.classList.add("decal");
-  try {
-    return build(element, decode(bytes), address);
-  } catch (error) {
-    console.warn("decal:", error);
-    const words = h("p", null, error instanceof Error ? error.message : String(error));
-    const title = h(address ? "h1" : "h2", { class: "title" }, "These results cannot be shown.");
-    const hint = h("p", null, "Check that the file is complete, or write it again with the same version of decal.");
-    const about = { class: "panel broken", role: "alert", "data-testid": "broken" };
-    element.replaceChildren(h("div", about, title, words, hint));
-    return { destroy: () => element.replaceChildren() };
-  }
+  return mountPage(element, () => build(element, decode(bytes), address), address);
 }
 
 function build(root, payload, address) {
@@ -121,14 +110,6 @@ function build(root, payload, address) {
       root.replaceChildren();
     },
   };
-}
-
-/** A notebook's own theme, which need not be the system's. */
-function themeAround() {
-  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
-  if (jpThemeLight) return jpThemeLight === "true" ? "light" : "dark";
-  if (vscodeThemeKind) return /dark/.test(vscodeThemeKind) ? "dark" : "light";
-  return "auto";
 }
 
 function calm() {

@@ -21,6 +21,8 @@ const NO_SHARE = 65535; // marks what is not a number, among shares of 65534
  * @property {Object<string, Int32Array>} size  (A, n) by set rule
  * @property {Object<string, Uint32Array>} kept (A, n) by set rule: bit b is slot b
  * @property {Object<string, Int32Array>} takes (A, n) by rule that takes one class
+ * @property {boolean} ordered  whether the order of the classes means something
+ * @property {?string[]} nodes  of a tree of classes; `node` (A, n) is the last one that is sure
  * @property {?Uint8Array} covered (A, n)
  * @property {?Uint8Array} hit (A, n)
  */
@@ -60,11 +62,11 @@ export async function inflate(bytes) {
 
 class PayloadError extends Error {}
 
-function need(condition, message) {
+export function need(condition, message) {
   if (!condition) throw new PayloadError(message);
 }
 
-function readHeader(bytes) {
+export function readHeader(bytes) {
   need(bytes.length >= 12, "The data are missing or cut off.");
   need(MAGIC.every((byte, at) => bytes[at] === byte), "These are not decal results, or another version wrote them.");
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
@@ -77,7 +79,7 @@ function readHeader(bytes) {
 }
 
 /** A function that finds an array by name and insists on its shape. */
-function arrayReader(bytes, index, base) {
+export function arrayReader(bytes, index, base) {
   const body = bytes.slice(base); // a copy starts at offset 0 of its buffer, so every array is aligned
   return (name, shape, { optional = false } = {}) => {
     const entry = Object.hasOwn(index, name) ? index[name] : null;
@@ -118,6 +120,9 @@ function readModel(header, i, read, { n, s, levels, setRules, oneRules }) {
     lower: read(`${i}/lower`, [levels, n, s]),
     upper: read(`${i}/upper`, [levels, n, s]),
     costs: header.models[i].costs ?? null,
+    ordered: Boolean(header.models[i].ordered),
+    nodes: header.models[i].nodes ?? null,
+    node: byLevel("node", true),
     point: read(`${i}/point`, [n, s], { optional: true }),
     says: read(`${i}/says`, [n, s], { optional: true }),
     ...Object.fromEntries(["predicted", "said", "sure"].map((name) => [name, read(`${i}/${name}`, [n], { optional: true })])),

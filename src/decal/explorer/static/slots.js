@@ -2,7 +2,7 @@
 
 import { className, plural, rangeText, series, slotName } from "./format.js";
 
-export const MOST_SLOTS = 6;
+const [MOST_SLOTS, MOST_ORDERED] = [6, 12]; // shown at first; of ordered classes the neighbours, too
 const MOST_NAMED = 3; // possible classes that are named; of more, their number is
 const THINNEST = 0.012; // an interval narrower than this is a dot
 
@@ -14,16 +14,24 @@ export function rankedSlots(payload, i) {
   return Array.from({ length: slots }, (_, slot) => slot).sort((a, b) => reach(b) - reach(a) || a - b);
 }
 
-/** At most `most` slots, the label's and those that models say always among them, then the rest if it is stored. */
-export function topSlots(payload, i, most = MOST_SLOTS) {
+/** How many slots are shown at first. */
+export const mostSlots = ({ models }) => (models[0].ordered ? MOST_ORDERED : MOST_SLOTS);
+
+/** All slots as they are listed: the most plausible first, or in the order of the classes, then the rest if it is stored. */
+export function listedSlots(payload, i, slots = rankedSlots(payload, i)) {
+  const listed = payload.models[0].ordered ? slots.toSorted((a, b) => a - b) : slots;
+  return payload.rest ? [...listed, payload.slots] : listed;
+}
+
+/** The first few, the label's and those that models say always among them. */
+export function topSlots(payload, i, most = mostSlots(payload)) {
   const ranked = rankedSlots(payload, i);
   const wanted = [payload.labels?.[i], ...payload.models.map((model) => model.said?.[i])];
   const isWanted = (slot) => wanted.includes(payload.slotClass[i * payload.slots + slot]);
   const first = ranked.filter(isWanted);
   const others = ranked.filter((slot) => !isWanted(slot)).slice(0, Math.max(0, most - first.length));
   const shown = new Set([...first, ...others]);
-  const top = ranked.filter((slot) => shown.has(slot));
-  return payload.rest ? [...top, payload.slots] : top;
+  return listedSlots(payload, i, ranked.filter((slot) => shown.has(slot)));
 }
 
 /** How a bar looks: possible, not possible, or all other classes together. */
@@ -51,7 +59,7 @@ export function intervalsInWords(payload, { level, input }, slots) {
   return said.join(". ");
 }
 
-/** The classes that a rule says, the most probable first, and how many more there are. */
+/** The classes that a rule says, the most probable first or in their order, and how many more there are. */
 export function ruleSays(payload, model, rule, level, i) {
   const at = level * payload.count + i;
   if (rule.kind === "one") {
@@ -59,7 +67,7 @@ export function ruleSays(payload, model, rule, level, i) {
     return { classes: k < 0 ? [] : [{ k, name: className(model, k) }], more: 0 };
   }
   const bits = model.kept[rule.key][at];
-  const sure = (slot) => model.point?.[i * payload.width + slot] ?? 0;
+  const sure = (slot) => (model.ordered ? 0 : (model.point?.[i * payload.width + slot] ?? 0));
   const classOf = (slot) => payload.slotClass[i * payload.slots + slot];
   const classes = Array.from({ length: payload.slots }, (_, slot) => slot)
     .filter((slot) => (bits >>> slot) & 1)
@@ -68,9 +76,13 @@ export function ruleSays(payload, model, rule, level, i) {
   return { classes, more: model.size[rule.key][at] - classes.length };
 }
 
-/** "Spanish or Galician", "13 classes" */
-export function possibleInWords(payload, model, level, i) {
+/** "Spanish or Galician", "2 to 4" of ordered classes, "4 classes of Iberian" of a tree, "13 classes" */
+export function possibleInWords(payload, model, level, i, word = "or") {
   const { classes, more } = ruleSays(payload, model, payload.rules[0], level, i);
-  if (!classes.length && !more) return "none";
-  return more || classes.length > MOST_NAMED ? plural(classes.length + more, "class") : series(classes.map(({ name }) => name));
+  const [names, size] = [classes.map(({ name }) => name), classes.length + more];
+  if (!size) return "none";
+  const node = model.node?.[level * payload.count + i] ?? 0; // 0 is the root, which says nothing
+  if (model.ordered && size > 1 && !more) return `${names[0]} to ${names.at(-1)}`;
+  if (size <= MOST_NAMED) return series(names, word);
+  return plural(size, "class") + (node > 0 ? ` of ${model.nodes[node]}` : "");
 }

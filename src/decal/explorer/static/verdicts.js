@@ -1,25 +1,22 @@
 // What one input comes to: a plain sentence; and, folded away, what each rule decides and its uncertainties.
 
 import { h } from "./dom.js";
-import { className, decimal, inPercent, plural, rangeText, series } from "./format.js";
-import { endsOf, ruleSays } from "./slots.js";
+import { className, decimal, inPercent, rangeText } from "./format.js";
+import { endsOf, possibleInWords, ruleSays } from "./slots.js";
 import { TERMS } from "./terms.js";
 
 const MOST_NAMES = 8; // classes of a decision that are named
-const MOST_SAID = 3; // and in the sentence
 
 /** Why an input is settled or not, in plain words. */
 export function sentenceOf(payload, model, { level, input: i }) {
-  const { classes, more } = ruleSays(payload, model, payload.rules[0], level, i);
-  const names = classes.map(({ name }) => name);
-  const size = names.length + more;
+  const size = model.size.possible[level * payload.count + i];
   if (!size) return "";
   const who = payload.alphas[0] === null ? "The set allows" : "Models that fit the labelled data well say";
   const k = model.said?.[i];
   const slot = payload.slotClass.subarray(i * payload.slots, (i + 1) * payload.slots).indexOf(k);
   const says = k === undefined ? "" : `The model says ${className(model, k)}, ${inPercent(model.sure[i])}. `;
   const allowed = slot < 0 ? "" : `${who} ${rangeText(...endsOf(payload, model, level, i, slot)).replace("–", "\u2060–\u2060")}. `;
-  const left = size > MOST_SAID ? `${plural(size, "class")} are possible` : `${series(names, "and")} ${size > 1 ? "are" : "is"} possible`;
+  const left = `${possibleInWords(payload, model, level, i, "and")} ${size > 1 ? "are" : "is"} possible`;
   const what = size > 1 ? `${left}: ask a person. ` : `Only ${left}: one class is left. `;
   return says + allowed + what + truthOf(payload, model, level, i);
 }
