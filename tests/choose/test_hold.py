@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import decal
-from decal.choose import Choice, Promise, shares
+from decal.choose import Choice, Promise
 from decal.choose._hold import alpha_of_budget
 from decal.choose._surprises import Losses, Surprises, mean_is_below, planned_threshold
 from helpers.strategies import at_most, labelled_logits
@@ -557,11 +557,9 @@ def test_a_model_that_can_have_no_guarantee_is_refused(settings, message):
         decal.choose(model_of(z, y, **settings), z, y, hold=0.9)
 
 
-def test_a_masked_label_and_fractional_annotations_are_refused():
+def test_a_masked_label_is_refused():
     z, _, y = sample(18, 30)
     model = model_of(z, y)
     z[3, y[3]] = -np.inf
     with pytest.raises(ValueError, match="labels must be classes that are not masked: got"):
         decal.choose(model, z, y, hold=0.9)
-    with pytest.raises(ValueError, match="annotations must be integers"):
-        shares([[0.0, 1.0]], 2)

@@ -20,7 +20,6 @@ import numpy as np
 
 from decal._base.errors import InputError, Setting
 from decal._base.numerics import Array
-from decal._base.row_checks import check_annotations
 from decal._base.settings import check_alpha, check_count, check_tolerance
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, joined, row_groups
@@ -35,6 +34,7 @@ from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
 from decal.promise import Promise
 from decal.rows import Rows, require_possible
+from decal.votes import Votes
 
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
 PLANNING_ROWS = 2000  # how many these are at most
@@ -169,15 +169,13 @@ def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
 # What people said
 
 
-def shares(annotations: Any, classes: int) -> Array:
+def shares(annotations: Any, classes: Any) -> Array:
     """(n, K) the share of each class among every row's labels.
 
     Parameters
     ----------
-    annotations : (n, A) integers
-        Labels 0..K-1 by up to A annotators; -1 where one gave none.
-    classes : int
-        Their number K.
+    annotations, classes
+        As for `Votes.of_annotations`, of which these are the `shares`.
 
     Examples
     --------
@@ -186,9 +184,4 @@ def shares(annotations: Any, classes: int) -> Array:
     array([[0.5 , 0.25, 0.25],
            [0.  , 1.  , 0.  ]])
     """
-    K = check_count(classes, "classes", least=2)
-    votes = check_annotations(annotations, K)
-    given = votes >= 0
-    cells = (np.arange(len(votes))[:, None] * K + votes)[given]
-    counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
-    return np.asarray(counts / given.sum(axis=1, keepdims=True))
+    return Votes.of_annotations(annotations, classes=classes).shares
