@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 import decal
 from decal.choose import Choice, Promise
 from decal.choose._hold import alpha_of_budget
-from decal.choose._surprises import Losses, Surprises, mean_is_below, planned_threshold
+from decal.choose._surprises import Losses, Surprises, mean_is_below, planned
 from helpers.strategies import at_most, labelled_logits
 from oracles import surprises as oracle
 
@@ -307,10 +307,8 @@ def test_planning_uses_other_rows_and_the_seed_draws_them():
     losses = losses_of(z[order[300:]], y[order[300:]])
     rows = [(row, label, 1.0) for row, label in zip(losses.of_classes, losses.labels, strict=True)]
     for found, labels in ((choice, y), (other, changed)):
-        planned = planned_threshold(
-            losses_of(z[order[:300]], labels[order[:300]]), 0.2, examples=700
-        )
-        bound = oracle.bound(rows, planned, -math.log(found.alpha), math.log(4 / MIX), 1.0)
+        _, plan = planned(losses_of(z[order[:300]], labels[order[:300]]), 0.2, examples=700)
+        bound = oracle.bound(rows, plan.threshold, -math.log(found.alpha), math.log(4 / MIX), 1.0)
         assert 1 - found.achieved == pytest.approx(bound, rel=1e-6)
 
 
