@@ -282,7 +282,11 @@ def planned(
             steps = math.log(1 / error) / examples
             return mean + math.sqrt(2 * steps) * deviation + steps * most / 3
 
-        found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
+        if isinstance(surprises, Divergences) and delta > 0:
+            # Their weights fall like 1 / (budget - threshold), and the bound does.
+            found: float | None = plan.threshold + bound(plan.threshold + 1) / delta
+        else:
+            found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
         best = best if found is None or found >= best[0] else (found, plan)
     return best
 
