@@ -1,12 +1,15 @@
 """Whether a wish is granted, and what it costs: the whole automatic path of decal.decalibrate.
 
-    python benchmarks/wishes.py [promises] [units] [sizes] [decisions] [--data FOLDER] \
+    python benchmarks/wishes.py [promises] [votes] [units] [sizes] [decisions] [--data FOLDER] \
         [--out FOLDER]
 
 **promises**: simulated worlds that are hard on guarantees. How often new labels are missed, over
 all, in the worst class or group, and how often sets hold the true distribution; the automatic path
 (split, kind of set, reference, alpha) runs anew in every draw. A rate is too high if it exceeds the
 wish by more than two standard errors.
+**votes**: worlds with several labels per input. How often sets of hold=0.8 miss the distribution
+that labels are drawn from, and how wide they are; and where the number of labels depends on what
+they say, which the promise excludes.
 **units**: pixels of simulated images, some of which the model is much worse at than it says. What
 new images lose: the mean share of their labels that is missed, and how many of them miss more than
 TOLERATED; promised for pixels, for unit="image", and with tolerate.
@@ -36,7 +39,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, softmax, xlogy
 
 import decal
 
@@ -192,6 +195,101 @@ def promises(draws: int, rows: tuple[int, ...], new: int) -> Iterator[Line]:
                 line[wish] = f"{rate:.3f} ± {error:.3f}"
                 if rate > allowed + TWO * error:
                     line[wish] = f"**{line[wish]}**"
+            yield line
+
+
+# Promises by several labels
+
+COUNTS = 1, 2, 5, 10
+
+
+def two_classes(z: Array, rows: Labels, other: Labels, q: Array) -> Array:
+    """The model's distributions; of some rows, the likeliest class and another, this with q."""
+    truth = np.exp(z)
+    truth[rows] = 0.0
+    truth[rows, z[rows].argmax(axis=1)] = 1 - q
+    truth[rows, other] += q
+    return truth
+
+
+def at_edges(rng: np.random.Generator, n: int) -> Drawn:
+    """The truth of every third input lies EDGE from the model's distribution, which others have."""
+    z = log_softmax(2 * well_told(rng, n), axis=1)
+    rows = np.flatnonzero(rng.random(n) < 1 / 3)
+    other = rng.integers(0, z.shape[1], len(rows))
+    near, far = np.zeros(len(rows)), np.ones(len(rows))
+    for _ in range(50):
+        q = (near + far) / 2
+        p = two_classes(z, rows, other, q)[rows]
+        inside = (xlogy(p, p) - p * z[rows]).sum(axis=1) <= EDGE
+        near, far = np.where(inside, q, near), np.where(inside, far, q)
+    return labelled(rng, two_classes(z, rows, other, near), z)
+
+
+def contested(rng: np.random.Generator, n: int) -> Drawn:
+    """The model is sure of every second input, of which one person in five says something else."""
+    z = well_told(rng, n)
+    rows = np.flatnonzero(rng.random(n) < 1 / 2)
+    z[rows, z[rows].argmax(axis=1)] += 10.0
+    z = log_softmax(z, axis=1)
+    other = (z[rows].argmax(axis=1) + 1) % z.shape[1]
+    return labelled(rng, two_classes(z, rows, other, np.full(len(rows), 0.2)), z)
+
+
+EDGE = 1.0  # nats
+
+
+def as_asked(counts: Labels) -> Labels:
+    """All labels."""
+    return counts
+
+
+def without_minority(counts: Labels) -> Labels:
+    """Only labels for the class that most people named."""
+    kept = np.arange(counts.shape[1]) == counts.argmax(axis=1)[:, None]
+    return np.where(kept, counts, 0)
+
+
+VOTED: dict[str, tuple[Callable[[np.random.Generator, int], Drawn], Callable[[Labels], Labels]]] = {
+    "noisy labels": (noisy, as_asked),
+    "over-confident": (overconfident, as_asked),
+    "truth at an edge": (at_edges, as_asked),
+    "contested": (contested, as_asked),
+    "contested, minority left out": (contested, without_minority),
+}
+
+
+def votes(draws: int, rows: tuple[int, ...], new: int, only: list[str]) -> Iterator[Line]:
+    """How often distributions are missed, by world and number of labels.
+
+    The reference is the model as it is, so that nothing repairs what is wrong with it.
+    """
+    for name, (world, kept) in VOTED.items():
+        if only and name not in only:
+            continue
+        for n in rows:
+            line: Line = {"world": name, "rows": n}
+            for m in COUNTS:
+                counts, widths = np.zeros((2, draws, 1)), np.ones(draws)
+                counts[1] = new
+                for seed in range(draws):
+                    rng = np.random.default_rng([seed, n, m])
+                    drawn = world(rng, n + new)
+                    said = decal.Votes.of_counts(kept(rng.multinomial(m, drawn.truth[:n])))
+                    try:
+                        d = decal.decalibrate(
+                            drawn.logits[:n], said, hold=HOLD, seed=seed, reference="model"
+                        )
+                    except decal.InputError:
+                        continue
+                    sets = d.predict_ball(drawn.logits[n:])
+                    counts[0, seed] = (~sets.contains(drawn.truth[n:], atol=1e-9)).sum()
+                    widths[seed] = sets.epistemic("width").mean()
+                rate, error = worst_rate(*counts)
+                found = f"{rate:.3f} ± {error:.3f}"
+                found = f"**{found}**" if rate > 1 - HOLD + TWO * error else found
+                line[f"not held, m = {m}"] = found
+                line[f"width, m = {m}"] = f"{widths.mean():.2f}"
             yield line
 
 
@@ -442,17 +540,17 @@ def told(lines: Iterator[Line]) -> tuple[list[Line], str]:
     return found, table
 
 
-SIMULATED = ("promises", "units")
+SIMULATED = ("promises", "votes", "units")
 
 
 def main() -> None:
     """Print the tables, and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "parts", nargs="*", help="promises, units, sizes, decisions; by default all"
+        "parts", nargs="*", help="promises, votes, units, sizes, decisions; by default all"
     )
     parser.add_argument("--data", type=Path, default=os.environ.get("DECAL_DATA"))
-    parser.add_argument("--only", nargs="*", default=[], help="names of data for sizes")
+    parser.add_argument("--only", nargs="*", default=[], help="names of data or worlds")
     parser.add_argument("--draws", type=int, default=500)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--rows", type=int, nargs="*")
@@ -465,6 +563,7 @@ def main() -> None:
     new = 20 if options.quick else 200
     parts = {
         "promises": lambda: promises(draws, rows or (60, 200, 1000), new),
+        "votes": lambda: votes(draws, rows or (300,), new, options.only),
         "units": lambda: units(draws, rows or (12, 30, 100), new),
         "sizes": lambda: sizes(options.data, splits, rows or (2000, 200), 5 * new, options.only),
         "decisions": lambda: decisions(options.data, splits, 20),

@@ -15,6 +15,7 @@ from oracles import labels as oracle
 NAMES = ("dog", "cat", "bird", "indoors")
 CLASS, SCALE, LOCAL = ("class",), ("temperature",), ("local",)
 MIXED = (decal.Local(mix=0.01, by_entropy=0.1),)
+ROOT = (decal.Local(mix=0.01, by_entropy=0.05, root=True),)
 
 
 def drawn(n=200, L=4, seed=0, unknown=0.2):
@@ -47,7 +48,9 @@ def one_by_one(settings, z, y, w, new):
 
 
 @pytest.mark.filterwarnings("ignore::decal.FitWarning")
-@pytest.mark.parametrize("directions", [CLASS, SCALE, LOCAL, (*CLASS, *SCALE), MIXED], ids=str)
+@pytest.mark.parametrize(
+    "directions", [CLASS, SCALE, LOCAL, (*CLASS, *SCALE), MIXED, ROOT], ids=str
+)
 @pytest.mark.parametrize("reference", ["model", "best", "halfway"])
 @pytest.mark.parametrize("likelihood", ["mean", "sum"])
 def test_it_is_a_decalibration_of_every_label(directions, reference, likelihood):

@@ -21,6 +21,7 @@ from helpers.packages import installed  # noqa: E402
 
 CLASS, BOTH, LOCAL = ("class",), ("class", "temperature"), ("local",)
 MIXED = (decal.Local(mix=0.01, by_entropy=0.1),)
+ROOT = (decal.Local(mix=0.01, by_entropy=0.05, root=True),)
 EXACT, SINGLE, PEAK = 1e-12, 1e-6, 1e-5
 """What bounds may differ by: in float64, in float32, and where the temperature interpolates."""
 
@@ -64,7 +65,7 @@ SOFTMAX = model_of("z = Add(x, x)  p = Softmax(z)")
 # A head alone
 
 
-@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("directions", [CLASS, BOTH, LOCAL, MIXED, ROOT], ids=str)
 @pytest.mark.parametrize("reference", ["model", "best", "auto"])
 @pytest.mark.parametrize("without", [None, 2])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

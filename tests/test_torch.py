@@ -31,6 +31,7 @@ pytestmark = pytest.mark.torch
 CLASS, SCALE, BOTH = ("class",), ("temperature",), ("class", "temperature")
 LOCAL = ("local",)
 MIXED = (decal.Local(mix=0.01, by_entropy=0.1),)
+ROOT = (decal.Local(mix=0.01, by_entropy=0.05, root=True),)
 PEAK = 1e-5
 """What the interpolated peaks of the temperature may differ by."""
 
@@ -71,7 +72,7 @@ def batches():
 # The head: the numbers of predict
 
 
-@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED], ids=str)
+@pytest.mark.parametrize("directions", [CLASS, SCALE, BOTH, LOCAL, MIXED, ROOT], ids=str)
 @pytest.mark.parametrize("reference", ["model", "best", "auto"])
 @pytest.mark.parametrize("box", ["own", "joint"])
 @pytest.mark.parametrize("without", [None, 2])

@@ -419,7 +419,7 @@ class Decalibrator(Model[FitState]):
             fact = f"a {type(rows.logits).__name__}"
             raise InputError("logits", "be a matrix of all classes for balls", fact)
         endpoints = fitted.at(0, self.likelihood, level)
-        balls = local_balls(self._inputs(rows, fitted), endpoints, local.mix, local.by_entropy)
+        balls = local_balls(self._inputs(rows, fitted), endpoints, local)
         found = KLCredalSet.unchecked(*balls, fitted.classes).with_tree(self.tree)
         found = found.with_index(rows.ids)
         return found.with_order() if fitted.order else found

@@ -525,7 +525,7 @@ def _local_range(direction: Local, r: Array, found: Endpoints) -> tuple[Array, A
     low, high = np.empty((2, *r.shape))
     for labels, ends in found.once(_by_radius):
         inputs = Inputs(two_classes(r[:, labels].ravel()), np.zeros(2), joint=False)
-        box = local_box(inputs, ends, direction.mix, direction.by_entropy)
+        box = local_box(inputs, ends, direction)
         low[:, labels] = box.low[:, 1].reshape(len(r), -1)
         high[:, labels] = box.high[:, 1].reshape(len(r), -1)
     return low, high

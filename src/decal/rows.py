@@ -201,11 +201,16 @@ class Rows:
             named = schema.classes if classes is None else tuple(str(name) for name in classes)
             logits, classes = scored_columns(logits, named)
         if isinstance(labels, Votes):
+            classes = labels.classes if classes is None and not schema.classes else classes
+            if is_frame(logits):
+                names = schema.classes if classes is None else tuple(map(str, classes))
+                frame = _labelled_frame(logits, None, sample_weight, names, whole=whole)
+                logits, _, sample_weight, classes = frame
             return cls._voted(
                 cls.read(
                     logits,
                     sample_weight=sample_weight,
-                    classes=labels.classes if classes is None else classes,
+                    classes=classes,
                     schema=schema,
                     empty=empty,
                     dim=dim,

@@ -9,14 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputError, require_all
-from decal._base.numerics import Array
+from decal._base.data_frames import class_columns, is_frame
+from decal._base.errors import InputError, is_whole_number, listing, require_all
+from decal._base.numerics import Array, Indices
 from decal._base.row_checks import (
     MISSING,
-    check_annotations,
     check_class_names,
     check_distributions,
-    label_numbers,
     real_matrix,
     to_numpy,
 )
@@ -65,42 +64,42 @@ class Votes:
 
     @classmethod
     def of_counts(cls, counts: Any, *, classes: Iterable[Any] | None = None) -> Self:
-        """From (n, K) whole numbers: how many people named each class for each input."""
-        array = real_matrix(to_numpy(counts, "counts"), "counts").astype(np.float64)
+        """From (n, K) whole numbers: how many people named each class for each input.
+
+        A data frame has a column per class, named after it.
+        """
+        given, names = _matrix(counts, "counts", classes)
+        array = real_matrix(given, "counts").astype(np.float64)
         fine = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
         remedy = "Distributions go to Votes.of_distributions."
         require_all(fine, array, "counts", "be whole numbers, none negative", advice=remedy)
-        if 0 in array.shape or array.shape[1] < 2:
-            rule = "have a row and two columns or more"
-            raise InputError("counts", rule, f"shape {array.shape}")
-        without = np.flatnonzero(array.sum(axis=1) == 0)
-        if without.size:
-            fact = f"only zeros in row {without[0]}"
-            raise InputError("counts", "hold a label in every row", fact, LEAVE_OUT)
-        return cls(array, True, check_class_names(classes, array.shape[1]))
+        return cls._counting(array, names, "counts")
 
     @classmethod
     def of_distributions(cls, distributions: Any, *, classes: Iterable[Any] | None = None) -> Self:
-        """From (n, K) distributions that labels are drawn from, or whose mean is that one."""
-        shape = np.shape(distributions)
-        if len(shape) != 2 or 0 in shape:
-            rule = "be a matrix with a row per input and a column per class"
-            raise InputError("distributions", rule, f"shape {shape}")
-        p = check_distributions(distributions, shape=(shape[0], shape[1]))
-        return cls(p, False, check_class_names(classes, shape[1]))
+        """From (n, K) distributions that labels are drawn from, or whose mean is that one.
+
+        A data frame has a column per class, named after it.
+        """
+        given, names = _matrix(distributions, "distributions", classes)
+        p = check_distributions(given, shape=(given.shape[0], given.shape[1]))
+        return cls(p, False, names)
 
     @classmethod
     def of_annotations(cls, annotations: Any, *, classes: Any) -> Self:
         """From (n, A) labels, a column per annotator; -1, NaN or None where one gave none.
 
         `classes` are the K names, in the order of the columns of logits; or K itself, for labels
-        0..K-1.
+        0..K-1. Numbers are those of columns, unless a class is called by a whole number.
         """
         names, K = _names(classes)
         given = to_numpy(annotations, "annotations")
-        array = check_annotations(_numbers(given, names, "annotations"), K)
-        row, _ = np.nonzero(array >= 0)
-        return cls(_counted(row, array[array >= 0], len(array), K), True, names)
+        if given.ndim != 2 or given.size == 0:
+            rule = "be a matrix with a row per input and a column per annotator"
+            raise InputError("annotations", rule, f"shape {given.shape}")
+        y = _numbers(given, names, K, "annotations")
+        row = np.broadcast_to(np.arange(len(y))[:, None], y.shape)
+        return cls._counting(_counted(row, y, len(y), K), names, "annotations")
 
     @classmethod
     def of_table(cls, inputs: Any, labels: Any, *, order: Any, classes: Any) -> Self:
@@ -116,14 +115,20 @@ class Votes:
             fact = f"shapes {ids.shape} and {said.shape}"
             raise InputError("inputs and labels", "be two vectors of one length", fact)
         number = {str(name): i for i, name in enumerate(rows.tolist())}
-        if rows.ndim != 1 or len(number) != rows.size:
+        if rows.ndim != 1 or len(number) != rows.size or not rows.size:
             raise InputError("order", "name every row of logits once", f"shape {rows.shape}")
         row = np.array([number.get(str(name), -1) for name in ids.tolist()], dtype=np.intp)
         require_all(row >= 0, ids, "inputs", "be among those of order")
-        y = _numbers(said, names, "labels")
-        kept = y >= 0
-        require_all(~kept | (y < K), y, "labels", f"lie in 0 to {K - 1}")
-        return cls.of_counts(_counted(row[kept], y[kept], rows.size, K), classes=names)
+        y = _numbers(said, names, K, "labels")
+        return cls._counting(_counted(row, y, rows.size, K), names, "labels")
+
+    @classmethod
+    def _counting(cls, counts: Array, names: tuple[str, ...] | None, name: str) -> Self:
+        without = np.flatnonzero(counts.sum(axis=1) == 0)
+        if without.size:
+            fact = f"none in row {without[0]}"
+            raise InputError(name, "hold a label of every row", fact, LEAVE_OUT)
+        return cls(counts, True, names)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -137,6 +142,10 @@ class Votes:
     def __getitem__(self, rows: Any) -> Votes:
         """Those of some inputs: a slice, a mask or a list of integers."""
         return Votes(self.counts[rows], self.counted, self.classes)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """TypeError: where labels are one per input, these would be taken for something else."""
+        raise TypeError(f"{self}, which Decalibrator, decalibrate and choose take")
 
     @property
     def shares(self) -> Array:
@@ -154,7 +163,27 @@ class Votes:
         if not self.counted:
             return said + "distributions"
         least, most = int(self.number.min()), int(self.number.max())
-        return said + (f"{least} to {most} labels each" if least < most else f"{most} labels each")
+        each = (
+            f"{least} to {most} labels"
+            if least < most
+            else f"{most} label{'s' if most > 1 else ''}"
+        )
+        return f"{said}{each} each"
+
+
+def _matrix(
+    values: Any, name: str, classes: Iterable[Any] | None
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """A matrix with a row per input and a column per class, and the names of these, if known."""
+    names = None if classes is None else tuple(str(each) for each in classes)
+    if is_frame(values):
+        array, names = class_columns(values, names, name=name, advice="")
+    else:
+        array = to_numpy(values, name)
+    if array.ndim != 2 or len(array) == 0 or array.shape[1] < 2:
+        rule = "be a matrix with a row per input and a column per class, two or more"
+        raise InputError(name, rule, f"shape {array.shape}")
+    return array, check_class_names(names, array.shape[1])
 
 
 def _names(classes: Any) -> tuple[tuple[str, ...] | None, int]:
@@ -166,25 +195,41 @@ def _names(classes: Any) -> tuple[tuple[str, ...] | None, int]:
     return names, check_count(len(names), "classes", least=2)
 
 
-def _numbers(labels: NDArray[Any], names: tuple[str, ...] | None, name: str) -> NDArray[np.intp]:
-    """Numbers of classes in the shape of the labels; -1 where there is none."""
-    if labels.dtype.kind in "iu":
-        return labels.astype(np.intp)
+def _numbers(labels: NDArray[Any], names: tuple[str, ...] | None, K: int, name: str) -> Indices:
+    """Numbers of classes in the shape of the labels; -1 where there is none.
+
+    Numbers are those of columns, unless a class is called by a whole number.
+    """
+    shape, absent = labels.shape, np.zeros(labels.shape, dtype=bool)
+    if labels.dtype.kind == "O":
+        each = labels.reshape(-1).tolist()
+        text = np.array([isinstance(x, str) for x in each], dtype=bool)
+        blank = np.array([str(x) in (*MISSING, "-1") for x in each], dtype=bool)
+        absent = (blank & ~text).reshape(shape)
+        if not text.any():
+            labels = to_numpy(np.where(absent, None, labels).astype(float), name)
     if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-        whole = missing | (labels == np.floor(labels))
+        absent |= np.isnan(labels)
+        whole = absent | (labels == np.floor(labels))
         require_all(whole, labels, name, "be whole numbers, or NaN for none")
-        return np.where(missing, -1, labels).astype(np.intp)
-    if names is None or labels.dtype.kind not in "OTU":
-        remedy = "If they are names, pass the names of all classes with classes=."
-        raise InputError(name, "be numbers of classes", f"dtype {labels.dtype}", remedy)
-    flat = labels.reshape(-1)
-    known = np.array([isinstance(x, str) or str(x) not in (*MISSING, "-1") for x in flat.tolist()])
-    found = np.full(flat.shape, -1, dtype=np.intp)
-    found[known] = label_numbers(flat[known], names, columns=len(names))
-    return found.reshape(labels.shape)
+        labels = np.where(absent, -1, labels).astype(np.intp)
+    known = {each: k for k, each in enumerate(names or ())}
+    if not any(is_whole_number(each) for each in known):
+        known |= {str(k): k for k in range(K)}
+    if "-1" not in known:
+        absent |= labels.astype(str) == "-1"
+    values, inverse = np.unique(labels.astype(str), return_inverse=True)
+    number = np.array([known.get(str(value), -1) for value in values], dtype=np.intp)
+    found = np.where(absent, -1, number[inverse].reshape(shape))
+    rule = f"be one of {listing(names)}" if names else f"lie in 0 to {K - 1}"
+    rule += ", or be -1, NaN or None for none"
+    remedy = "" if names else "If they are names, pass those of all classes with classes=."
+    require_all(absent | (found >= 0), labels, name, rule, advice=remedy)
+    return found
 
 
-def _counted(row: Any, label: Any, n: int, K: int) -> Array:
-    """(n, K) how often each label was given to each row."""
-    return np.bincount(row * K + label, minlength=n * K).reshape(n, K).astype(np.float64)
+def _counted(row: Indices, label: Indices, n: int, K: int) -> Array:
+    """(n, K) how often each label was given to each row; labels of -1 are none."""
+    given = label >= 0
+    cells = row[given] * K + label[given]
+    return np.bincount(cells, minlength=n * K).reshape(n, K).astype(np.float64)

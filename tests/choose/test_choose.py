@@ -619,21 +619,6 @@ def test_bad_input_is_named(fitted, call, message):
         call(fitted, sample(22, 6)[0])
 
 
-@pytest.mark.parametrize(
-    ("annotations", "classes", "message"),
-    [
-        ([[0, 5]], 4, r"annotations must lie in 0 to 3, or be -1 .*: got 5 at index \(0, 1\)"),
-        ([[0, 1], [-1, -1]], 4, "a label in every row: got only -1 in row 1. Leave such rows out"),
-        ([[0.0, np.nan]], 4, "got dtype float64. .* NaN into -1, first"),
-        ([0, 1], 4, r"a column per annotator: got shape \(2,\)"),
-        ([[0]], 1, "classes must be a whole number, at least 2: got 1"),
-    ],
-)
-def test_bad_annotations_are_named(annotations, classes, message):
-    with pytest.raises(ValueError, match=message):
-        shares(annotations, classes)
-
-
 def test_a_model_without_data_says_so():
     with pytest.raises(decal.NotFittedError, match="must be fitted first"):
         decal.choose(decal.Decalibrator(), [[0.0, 1.0]], width=0.5)

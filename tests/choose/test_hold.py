@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 import decal
-from decal.choose import Choice, Promise, shares
+from decal.choose import Choice, Promise
 from decal.choose._hold import alpha_of_budget
-from decal.choose._surprises import Losses, Surprises, mean_is_below, planned_threshold
+from decal.choose._surprises import Losses, Surprises, mean_is_below, planned
 from helpers.strategies import at_most, labelled_logits
 from oracles import surprises as oracle
 
 MIX = 0.01
 
 
-def model_of(z, y=None, *, mix=MIX, by_entropy=None, **settings):
+def model_of(z, y=None, *, mix=MIX, by_entropy=None, root=False, **settings):
     """A model with local sets; what it is fitted on matters only for other references."""
-    directions = [decal.Local(mix=mix, by_entropy=by_entropy)]
+    directions = [decal.Local(mix=mix, by_entropy=by_entropy, root=root)]
     labels = np.arange(len(z)) % z.shape[1] if y is None else y
     return decal.decalibrate(z, labels, alpha=0.5, **{"directions": directions} | settings)
 
@@ -132,25 +132,32 @@ def test_weights_fall_with_the_budget_and_none_is_above_the_largest(seed, thresh
     assert most == 1
 
 
-@pytest.mark.parametrize("by_entropy", [None, 0.2])
-def test_losses_and_factors_of_a_model_are_those_of_its_mixed_prediction(by_entropy):
+@pytest.mark.parametrize(("by_entropy", "root"), [(None, False), (0.2, False), (0.05, True)])
+def test_losses_and_factors_of_a_model_are_those_of_its_mixed_prediction(by_entropy, root):
     z, _, y = sample(0, 60)
     z[0, 1] = z[1, 0] = -np.inf
     z[2] = [500.0, 0, 0, 0]
     z[3] = [-np.inf, 1.0, -np.inf, -np.inf]
-    model = model_of(z, np.where(np.isneginf(z[np.arange(60), y]), 1, y), by_entropy=by_entropy)
+    y = np.where(np.isneginf(z[np.arange(60), y]), 1, y)
+    model = model_of(z, y, by_entropy=by_entropy, root=root)
     (local,) = model.directions
     inputs = decal.directions.Inputs(z, np.zeros(4), joint=False)
     found, factor = local.losses(inputs)
     expected, factors = literal_losses(z, MIX, by_entropy)
+    factors = np.sqrt(factors) if root else factors
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(factor, factors, rtol=1e-9)
+    balls = model.predict_ball(z, alpha=0.7)
+    np.testing.assert_allclose(balls.radius, -np.log(0.7) * factors, rtol=1e-9)
+    box = balls.box()
+    np.testing.assert_allclose(model.predict(z, alpha=0.7).lower, box.lower, atol=1e-9)
+    np.testing.assert_allclose(model.predict(z, alpha=0.7).upper, box.upper, atol=1e-9)
     several = np.arange(60) != 3  # one class alone has a loss of 0, and no entropy
     assert found[several][np.isfinite(found[several])].max() <= local.largest_loss(4) * (1 + 1e-12)
     assert factor[several].min() >= local.least_factor() - 1e-12
     assert local.largest_loss(4) == pytest.approx(math.log(4 / MIX))
     if by_entropy:
-        two = model_of(np.array([[900.0, 0.0], [0.0, 1.0]]), by_entropy=by_entropy)
+        two = model_of(np.array([[900.0, 0.0], [0.0, 1.0]]), by_entropy=by_entropy, root=root)
         edge = decal.directions.Inputs(np.array([[900.0, 0.0]]), np.zeros(2), joint=False)
         assert two.directions[0].losses(edge)[1][0] == pytest.approx(local.least_factor())
 
@@ -307,10 +314,8 @@ def test_planning_uses_other_rows_and_the_seed_draws_them():
     losses = losses_of(z[order[300:]], y[order[300:]])
     rows = [(row, label, 1.0) for row, label in zip(losses.of_classes, losses.labels, strict=True)]
     for found, labels in ((choice, y), (other, changed)):
-        planned = planned_threshold(
-            losses_of(z[order[:300]], labels[order[:300]]), 0.2, examples=700
-        )
-        bound = oracle.bound(rows, planned, -math.log(found.alpha), math.log(4 / MIX), 1.0)
+        _, plan = planned(losses_of(z[order[:300]], labels[order[:300]]), 0.2, examples=700)
+        bound = oracle.bound(rows, plan.threshold, -math.log(found.alpha), math.log(4 / MIX), 1.0)
         assert 1 - found.achieved == pytest.approx(bound, rel=1e-6)
 
 
@@ -482,6 +487,86 @@ def test_in_the_hardest_world_the_promise_is_nearly_used_up():
     assert rates.mean() > 0.1 * delta
 
 
+# Several labels per input
+
+
+def miss_rates_of_votes(world, delta, numbers, rounds, seed, **settings):
+    """As `miss_rates`, of inputs with so many labels each, drawn from `numbers`."""
+    rng = np.random.default_rng(seed)
+    of_classes, _ = literal_losses(world.logits, MIX)
+    divergence = np.array(
+        [oracle.divergence(*row) for row in zip(world.truth, of_classes, strict=True)]
+    )
+    model, rates = model_of(world.logits), np.empty(rounds)
+    for i in range(rounds):
+        kinds, _ = world.draw((80,), rng)
+        m = rng.choice(numbers, size=80)
+        said = rng.multinomial(m, world.truth[kinds] / world.truth[kinds].sum(1, keepdims=True))
+        votes = decal.Votes.of_counts(said)
+        choice = decal.choose(model, world.logits[kinds], votes, hold=1 - delta, **settings)
+        rates[i] = world.share @ (divergence > -math.log(max(choice.alpha, 1e-300)))
+    return rates
+
+
+@pytest.mark.parametrize("confidence", [None, 0.8])
+@pytest.mark.parametrize("numbers", [(2,), (10,), (1, 10)])
+@pytest.mark.parametrize("name", ["overconfident", "certain labels", "edges of balls"])
+def test_several_labels_miss_as_rarely_as_promised(name, numbers, confidence):
+    world = world_of(name, 0.3 if confidence is None else 1.05 * 0.3)
+    rates = miss_rates_of_votes(world, 0.3, numbers, 25, 0, confidence=confidence)
+    assert_promise_is_kept(rates, 0.3, confidence)
+
+
+def test_a_number_of_labels_that_depends_on_them_breaks_the_promise():
+    # The model is sure, one person in five disagrees, and is not counted.
+    n, rng = 400, np.random.default_rng(0)
+    z = np.tile([8.0, 0.0, 0.0], (n, 1))
+    truth = np.array([0.8, 0.2, 0.0])
+    said = rng.multinomial(10, truth, size=n)
+    model = model_of(z, mix=0.001)
+    ball = model.predict_ball(z[:1], alpha=decal.choose(model, z, annotations=None, hold=0.8,
+                              labels=decal.Votes.of_counts(said)))  # fmt: skip
+    assert ball.contains(truth[None])[0]
+    majority = np.where(np.arange(3) == said.argmax(axis=1)[:, None], said, 0)
+    choice = decal.choose(model, z, decal.Votes.of_counts(majority), hold=0.8)
+    assert not model.predict_ball(z[:1], alpha=choice).contains(truth[None])[0]
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_kinds_of_budgets_are_compared_on_rows_that_do_not_promise(root):
+    # Where the model knows of which inputs it is sure, budgets should depend on that.
+    rng = np.random.default_rng(3)
+    z = rng.normal(size=(1500, 4)) * np.where(rng.random((1500, 1)) < 0.5, 12.0, 0.5)
+    p = np.exp(log_softmax(z, axis=1))
+    y = (p.cumsum(axis=1)[:, :-1] < rng.random((1500, 1))).sum(axis=1)
+    if not root:  # errors where it is sure
+        y = np.where((rng.random(1500) < 0.15) & (p.max(axis=1) > 0.9), (y + 1) % 4, y)
+    d = decal.decalibrate(z, y, hold=0.8, reference="model")
+    fixed = decal.decalibrate(
+        z, y, hold=0.8, reference="model", directions=[decal.Local(mix=0.001)]
+    )
+    assert d.directions[0].root == root
+    assert not fixed.directions[0].root
+    assert d.promise.costs["width"] <= fixed.promise.costs["width"] * 1.02
+    assert d.promise.rows < 1200
+
+
+def test_root_goes_with_entropy_and_into_files(tmp_path):
+    with pytest.raises(decal.InputError, match="root must go with by_entropy: got None"):
+        decal.Local(root=True)
+    with pytest.raises(decal.InputError, match="root must be True or False"):
+        decal.Local(by_entropy=0.1, root=2)
+    local = decal.Local(mix=0.01, by_entropy=0.05, root=True)
+    assert eval(repr(local), {"Local": decal.Local}) == local
+    z, _, y = sample(0, 60)
+    model = model_of(z, y, by_entropy=0.05, root=True)
+    model.save(tmp_path / "model.npz")
+    again = decal.load(tmp_path / "model.npz")
+    assert again.directions == model.directions
+    np.testing.assert_array_equal(again.predict(z).lower, model.predict(z).lower)
+    assert "root" not in decal.Local(by_entropy=0.1).settings()  # as in files of older versions
+
+
 # Misuse
 
 
@@ -557,11 +642,9 @@ def test_a_model_that_can_have_no_guarantee_is_refused(settings, message):
         decal.choose(model_of(z, y, **settings), z, y, hold=0.9)
 
 
-def test_a_masked_label_and_fractional_annotations_are_refused():
+def test_a_masked_label_is_refused():
     z, _, y = sample(18, 30)
     model = model_of(z, y)
     z[3, y[3]] = -np.inf
     with pytest.raises(ValueError, match="labels must be classes that are not masked: got"):
         decal.choose(model, z, y, hold=0.9)
-    with pytest.raises(ValueError, match="annotations must be integers"):
-        shares([[0.0, 1.0]], 2)

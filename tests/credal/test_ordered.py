@@ -52,6 +52,45 @@ def test_p_boxes_of_balls_are_those_of_sixty_digits(radius):
             np.testing.assert_allclose((low[row, k], high[row, k]), found, atol=1e-11)
 
 
+@pytest.mark.parametrize("radius", RADII[1:-1])
+def test_means_of_balls_are_those_of_sixty_digits(radius):
+    rng = np.random.default_rng(4)
+    c = np.concatenate([rng.dirichlet(np.full(5, a), 2) for a in (0.1, 1.0, 20.0)])
+    values = [-1.0, 0.5, 0.75, 2.0, 10.0]
+    least, most = decal.KLCredalSet(c, radius).mean(values)
+    for row in range(len(c)):
+        found = oracle.ball_mean(c[row], radius, values)
+        np.testing.assert_allclose((least[row], most[row]), found, atol=1e-8)
+
+
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.9])
+def test_quantiles_are_those_of_linear_programs_and_sixty_digits(q):
+    credal = boxes("random", n=8)
+    low, high = credal.quantile(q)
+    for row in range(len(credal)):
+        bounds = credal.lower[row], credal.upper[row]
+        ranges = [oracle.box_range(*bounds, np.arange(5) <= k) for k in range(5)]
+        assert (low[row], high[row]) == oracle.quantile_range(ranges, q)
+    c = np.random.default_rng(6).dirichlet(np.full(5, 0.7), 6)
+    low, high = decal.KLCredalSet(c, 0.2).quantile(q)
+    for row in range(6):
+        ranges = [oracle.ball_event(c[row], 0.2, np.arange(5) <= k) for k in range(5)]
+        assert (low[row], high[row]) == oracle.quantile_range(ranges, q)
+
+
+def test_the_interval_of_a_ball_grows_by_sixty_digits():
+    c = np.random.default_rng(7).dirichlet(np.full(5, 0.7), 6)
+    kept = decal.KLCredalSet(c, 0.1).decide("ordered_majority")
+    for row in range(6):
+
+        def least(first, last, p=c[row]):
+            k = np.arange(5)
+            return oracle.ball_event(p, 0.1, (k >= first) & (k <= last))[0]
+
+        first, last = oracle.grown(c[row], least)
+        assert np.flatnonzero(kept[row]).tolist() == list(range(first, last + 1))
+
+
 def test_p_boxes_of_hulls_are_the_extremes_of_their_vertices():
     vertices = np.random.default_rng(0).dirichlet(np.ones(4), (6, 3))
     low, high = decal.HullCredalSet(vertices).cumulative()

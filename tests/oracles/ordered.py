@@ -51,6 +51,51 @@ def ball_event(c, radius, event, digits=60):
         return tuple(found)
 
 
+def ball_mean(c, radius, values, digits=60):
+    """Least and greatest mean of values (K,) over one ball, by bisection of the tilt.
+
+    The extremes are the tilts c_k exp(t v_k), normalised: their divergence grows with |t|, up to
+    that of the classes of extreme value alone.
+    """
+    with mpmath.workdps(digits):
+        p = [mpmath.mpf(float(x)) for x in c]
+        p = [x / mpmath.fsum(p) for x in p]
+        v = [mpmath.mpf(float(x)) for x in values]
+        b = mpmath.mpf(float(radius))
+        ends = []
+        for sign in (-1, 1):
+            best = max(sign * x for x, mass in zip(v, p, strict=True) if mass > 0)
+
+            def tilted(t, best=best, sign=sign):
+                w = [m * mpmath.exp(t * (sign * x - best)) for m, x in zip(p, v, strict=True)]
+                total = mpmath.fsum(w)
+                q = [x / total for x in w]
+                nats = t * mpmath.fsum(x * (sign * y - best) for x, y in zip(q, v, strict=True))
+                return nats - mpmath.log(total), mpmath.fsum(
+                    x * y for x, y in zip(q, v, strict=True)
+                )
+
+            alone = mpmath.fsum(m for m, x in zip(p, v, strict=True) if sign * x == best)
+            if b >= -mpmath.log(alone):
+                ends.append(float(sign * best))
+                continue
+            low, high = mpmath.mpf(0), mpmath.mpf(1)
+            while tilted(high)[0] < b:
+                high *= 2
+            for _ in range(200):
+                t = (low + high) / 2
+                low, high = (t, high) if tilted(t)[0] < b else (low, t)
+            ends.append(float(tilted(low)[1]))
+        return tuple(ends)
+
+
+def quantile_range(cumulative, q):
+    """First and last q-quantile of a set, from the least and greatest P(Y <= k) of every k."""
+    first = next(k for k, (_, most) in enumerate(cumulative) if most >= q - 1e-9)
+    last = next(k for k, (least, _) in enumerate(cumulative) if least >= q - 1e-9)
+    return first, last
+
+
 def quantile(p, q):
     """The first class k with P(Y <= k) >= q."""
     total = 0.0

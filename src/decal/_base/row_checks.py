@@ -322,26 +322,6 @@ def check_class_names(
     return names
 
 
-def check_annotations(annotations: Any, classes: int) -> NDArray[np.intp]:
-    """(n, A) integers in -1..classes-1, at least one per row not -1."""
-    array = to_numpy(annotations, "annotations")
-    if array.ndim != 2 or array.size == 0:
-        rule = "be a matrix with a row per example and a column per annotator"
-        raise InputError("annotations", rule, f"shape {array.shape}")
-    if array.dtype.kind not in "iu":
-        rule = f"be integers 0 to {classes - 1}, or -1 for none"
-        remedy = "Turn names into column numbers, and NaN into -1, first."
-        raise InputError("annotations", rule, f"dtype {array.dtype}", remedy)
-    array = array.astype(np.intp)
-    rule = f"lie in 0 to {classes - 1}, or be -1 for none"
-    require_all((array >= -1) & (array < classes), array, "annotations", rule)
-    without = np.flatnonzero((array < 0).all(axis=1))
-    if without.size:
-        rule, fact = "have a label in every row", f"only -1 in row {without[0]}"
-        raise InputError("annotations", rule, fact, "Leave such rows out, of logits too.")
-    return array
-
-
 def check_groups(groups: Any, rows: int) -> NDArray[Any]:
     """(rows,) whole numbers, booleans or text, none missing."""
     array = to_numpy(groups, "groups")

@@ -34,7 +34,7 @@ WISHES_OF = {
     "tolerate": ("miss",),
     "groups": ("miss", "hold"),
     "distributions": ("coverage",),
-    "annotations": ("coverage",),
+    "annotations": ("coverage", "miss", "hold"),
     "guaranteed": ("coverage",),
     "confidence": ("hold",),
     "threshold": ("hold",),
@@ -120,9 +120,10 @@ def choose(
         half.
     distributions : (n, K) array, optional
         The true distributions, for `coverage`.
-    annotations : (n, A) integers, optional
-        Instead of them labels by up to A annotators, -1 where one gave none. `shares` of a few vary
-        more than the truth, so that sets are wider than they need to be.
+    annotations : (n, A) array, optional
+        Labels by up to A annotators, -1 where one gave none. For `miss` and `hold`, in place of
+        labels: short for `Votes.of_annotations`. For `coverage`, in place of distributions:
+        `shares` of a few vary more than the truth, so that sets are wider than they need to be.
     guaranteed : bool
         Whether `coverage` is to hold for new inputs rather than for these.
     atol : float
@@ -189,7 +190,9 @@ def choose(
         fact = "rule='node', which keeps one node at one alpha"
         raise InputError("per", "be left out with a tree", fact)
     if isinstance(logits, Rows):
-        labels = logits.votes or logits.labels
+        labels = logits.labels if logits.votes is None else logits.votes
+    if annotations is not None and wish in ("miss", "hold"):
+        labels, annotations = _votes(model, labels, annotations), None
     rated = isinstance(labels, Votes)
     if rated and wish == "miss":
         for name in ("per", "groups", "unit"):
@@ -236,6 +239,16 @@ def choose(
     if per is None:
         return for_miss(model, rows, target, rule, groups)
     return for_miss_per_class(model, rows, target, rule)
+
+
+def _votes(model: Any, labels: Any, annotations: Any) -> Votes:
+    """The annotations as votes for the classes of a model."""
+    if labels is not None:
+        raise InputError("annotations", "be left out with labels", "both")
+    if not isinstance(model, Model):
+        raise InputError("annotations", "go with a Decalibrator", type(model).__name__)
+    known = model.schema(model.fitted)
+    return Votes.of_annotations(annotations, classes=known.classes or known.width)
 
 
 def _require_fitting(model: Any, wish: str, labels: Any, given: dict[str, Any]) -> None:

@@ -20,21 +20,21 @@ import numpy as np
 
 from decal._base.errors import InputError, Setting
 from decal._base.numerics import Array
-from decal._base.row_checks import check_annotations
 from decal._base.settings import check_alpha, check_count, check_tolerance
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, joined, row_groups
 from decal.choose._surprises import (
     Losses,
-    divergence_of_labels,
+    Plan,
     least_budget,
     least_budget_with_confidence,
-    planned_threshold,
+    planned,
 )
 from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
 from decal.promise import Promise
 from decal.rows import Rows, require_possible
+from decal.votes import Votes
 
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
 PLANNING_ROWS = 2000  # how many these are at most
@@ -51,7 +51,7 @@ def for_hold(
     hold: float,
     *,
     confidence: Any,
-    threshold: float | None,
+    threshold: float | Plan | None,
     groups: Any,
     seed: int,
 ) -> Choice:
@@ -63,9 +63,10 @@ def for_hold(
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence
     losses, several = _losses(model, local, data), data.votes is not None
-    if threshold is not None:
-        threshold = check_tolerance(threshold, "threshold")
-        if threshold >= losses.vacuous_budget:
+    given = threshold if isinstance(threshold, Plan) else None
+    if threshold is not None and given is None:
+        given = Plan(check_tolerance(threshold, "threshold"))
+        if given.threshold >= losses.vacuous_budget:
             rule = f"be less than {losses.vacuous_budget:.6g}, where nothing is excluded"
             raise InputError("threshold", rule, f"{threshold:g}")
     rng = np.random.default_rng(check_count(seed, "seed", least=0))
@@ -73,45 +74,46 @@ def for_hold(
     choices = {}
     for group, rows in row_groups(groups, len(data)).items():
         drawn = rng.permutation(rows)
-        planned, used = threshold, 0
-        if planned is None:
+        plan, used = given, 0
+        if plan is None:
             used = min(int(PLANNING_SHARE * len(drawn)), PLANNING_ROWS)
-            planned = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
+            _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
-        budget, bound, note = _least_budget(rest, planned, delta, error)
+        budget, bound, note = _least_budget(rest, plan, delta, error)
         notes = tuple(filter(None, (note, SEVERAL if several else "")))
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
     return joined(choices)
 
 
-def threshold_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> float | None:
-    """A threshold planned on rows of their own, for so many `examples`; None if there are none."""
-    if not len(rows):
-        return None
+def plan_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> tuple[float, Plan]:
+    """An alpha that seems within reach of so many other `examples`, and a plan of how."""
     losses = _losses(model, _local_of(model), rows)
-    return _planned(losses, complement(hold), examples, None)
+    budget, plan = _planned(losses, complement(hold), examples, None)
+    return alpha_of_budget(budget), plan
 
 
-def _planned(losses: Losses, delta: float, examples: int, error: float | None) -> float:
+def _planned(
+    losses: Losses, delta: float, examples: int, error: float | None
+) -> tuple[float, Plan]:
     if not len(losses):
-        return losses.vacuous_budget / 4
-    return planned_threshold(losses, delta, examples=examples, error=error)
+        return losses.vacuous_budget, Plan(losses.vacuous_budget / 4)
+    return planned(losses, delta, examples=examples, error=error)
 
 
 def _least_budget(
-    losses: Losses, threshold: float, delta: float, error: float | None
+    losses: Losses, plan: Plan, delta: float, error: float | None
 ) -> tuple[float, float, str]:
     """The budget, the bound of the share of misses there, and a note if nothing is excluded.
 
-    On examples that neither the model nor the threshold has seen.
+    On examples that neither the model nor the plan has seen.
     """
     if delta == 1:
         return 0.0, 1.0, ""
     if error is None:
-        found = least_budget(losses, threshold, delta)
+        found = least_budget(losses, plan, delta)
     else:
-        found = least_budget_with_confidence(losses, threshold, delta, error)
+        found = least_budget_with_confidence(losses, plan, delta, error)
     if found is None or found[0] >= losses.vacuous_budget:
         n = len(losses)
         few = delta * (n + 1) < 1 or error is not None
@@ -157,27 +159,19 @@ def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
     largest, least = local.largest_loss(data.shape[1]), local.least_factor()
     # Round-off must not lift a loss above the largest one.
     bounded = np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf)
-    votes = data.votes
-    if votes is None:
-        return Losses(bounded, data.labels, factor, largest, least)
-    if (votes.number == 1).all():  # weights of one label each are sharper
-        return Losses(bounded, votes.counts.argmax(axis=1), factor, largest, least)
-    found = divergence_of_labels(bounded, votes)
-    return Losses(bounded, None, factor, largest, least, found)
+    return Losses(bounded, data.labels, factor, largest, least, data.votes)
 
 
 # What people said
 
 
-def shares(annotations: Any, classes: int) -> Array:
+def shares(annotations: Any, classes: Any) -> Array:
     """(n, K) the share of each class among every row's labels.
 
     Parameters
     ----------
-    annotations : (n, A) integers
-        Labels 0..K-1 by up to A annotators; -1 where one gave none.
-    classes : int
-        Their number K.
+    annotations, classes
+        As for `Votes.of_annotations`, of which these are the `shares`.
 
     Examples
     --------
@@ -186,9 +180,4 @@ def shares(annotations: Any, classes: int) -> Array:
     array([[0.5 , 0.25, 0.25],
            [0.  , 1.  , 0.  ]])
     """
-    K = check_count(classes, "classes", least=2)
-    votes = check_annotations(annotations, K)
-    given = votes >= 0
-    cells = (np.arange(len(votes))[:, None] * K + votes)[given]
-    counts = np.bincount(cells, minlength=len(votes) * K).reshape(-1, K)
-    return np.asarray(counts / given.sum(axis=1, keepdims=True))
+    return Votes.of_annotations(annotations, classes=classes).shares

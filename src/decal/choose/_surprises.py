@@ -12,6 +12,10 @@ For every distribution p: if KL(p || c) > b, then sum_k p_k w(k) >= 1 (docs/evid
 has the proof). So for labels drawn from the truth p, P(KL(p || c) > b) <= E w(y), averaged over
 inputs. The weights fall with b, since m grows with it; they grow with l_y, and with a up to a = b.
 All of this holds with budgets b h and thresholds s h for a factor h that depends on the input.
+
+Of several labels there are two kinds of weights: the mean of those of each, or what their shares
+say about the divergence, see `Divergences`. Which is used, and from how many labels on, may depend
+on anything but these labels.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.bernoulli import largest_log_odds
-from decal._base.numerics import Array, softplus
+from decal._base.numerics import Array, Indices, softplus
 from decal.votes import Votes
 
 BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
@@ -38,6 +42,22 @@ PLANNING_TOLERANCE = 2.0**-9  # that of the budget while a threshold is planned
 
 
 @dataclass(frozen=True)
+class Plan:
+    """How labels are weighed: fixed before one looks at them.
+
+    Attributes
+    ----------
+    threshold : float
+        Losses, or divergences, in nats up to which labels weigh nothing.
+    alone : float
+        Inputs with at most so many labels get the mean of the weights of each.
+    """
+
+    threshold: float
+    alone: float = 1
+
+
+@dataclass(frozen=True)
 class Losses:
     """What centers of balls lose on labels."""
 
@@ -46,13 +66,13 @@ class Losses:
     factor: Array  # (n,): what budget and threshold of each input are multiplied by
     largest: float  # no loss of an unmasked class can be larger
     least_factor: float  # no factor can be smaller
-    divergences: Array | None = None  # (n,) of several labels, see `divergence_of_labels`
+    votes: Votes | None = None  # several labels per input, in place of `labels`
 
     def __len__(self) -> int:
         return len(self.factor)
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Losses:
-        names = "of_classes", "labels", "factor", "divergences"
+        names = "of_classes", "labels", "factor", "votes"
         given = {name: getattr(self, name) for name in names}
         parts: dict[str, Any] = {k: None if v is None else v[rows] for k, v in given.items()}
         return replace(self, **parts)
@@ -62,33 +82,47 @@ class Losses:
         """From this budget on, every ball is the whole simplex."""
         return self.largest / self.least_factor
 
-    @property
-    def of_labels(self) -> Array:
-        """(n,) losses of the labels."""
-        assert self.labels is not None
-        return np.asarray(self.of_classes[np.arange(len(self)), self.labels])
+    def each(self) -> tuple[Indices, Indices, Array]:
+        """All labels that differ: their inputs, classes, and shares among the input's labels."""
+        if self.votes is None:
+            return np.arange(len(self)), self.labels, np.ones(len(self))
+        shares = self.votes.shares
+        row, label = np.nonzero(shares)
+        return row, label, shares[row, label]
 
-    def weighed(self, threshold: float) -> Surprises | Divergences:
-        """The weights of the labels by budget; the threshold must not depend on these labels."""
-        kind = Surprises if self.divergences is None else Divergences
-        return kind(self, threshold)
+    def weighed(self, plan: Plan) -> Surprises | Divergences | Both:
+        """The weights of the labels by budget; the plan must not depend on these labels."""
+        few = np.array([True]) if self.votes is None else self.votes.number <= plan.alone
+        if few.all():
+            return Surprises(self, plan.threshold)
+        return Both(self, few, plan.threshold) if few.any() else Divergences(self, plan.threshold)
+
+    def plans(self) -> list[float]:
+        """From how many labels on divergences may be better."""
+        if self.votes is None or (self.votes.number == 1).all():
+            return [1]
+        return [0, 1, math.inf] if (self.votes.number == 1).any() else [0, math.inf]
 
 
 class Surprises:
-    """The weights of labels by budget; the threshold must not depend on these labels."""
+    """The weights of labels by budget, of several per input their mean."""
 
     def __init__(self, losses: Losses, threshold: float) -> None:
         self.threshold = threshold
         limit = (threshold * losses.factor)[:, None]
         expected = np.where(losses.of_classes <= limit, losses.of_classes, -np.inf)
-        last, loss = expected.max(axis=1), losses.of_labels
+        last = expected.max(axis=1)
+        row, label, share = losses.each()
+        loss = losses.of_classes[row, label]
         # The largest loss expected in units of the budget; without any, no budget reaches it.
         self._reached = np.where(np.isneginf(last), np.inf, last / losses.factor)
-        self._rows = np.flatnonzero(np.isfinite(last) & (loss > limit[:, 0]))
+        unexpected = np.isfinite(last[row]) & (loss > limit[row, 0])
+        self._row, self._share = row[unexpected], share[unexpected]
+        self._rest = np.maximum(1.0 - np.bincount(self._row, self._share, len(losses)), 0.0)
         # The last entry is the worst that could happen, see `at`.
-        self._last = np.append(last[self._rows], 0.0)
-        self._loss = np.append(loss[self._rows], losses.largest)
-        self._factor = np.append(losses.factor[self._rows], losses.least_factor)
+        self._last = np.append(last[self._row], 0.0)
+        self._loss = np.append(loss[unexpected], losses.largest)
+        self._factor = np.append(losses.factor[self._row], losses.least_factor)
 
     def at(self, budgets: Array) -> tuple[Array, Array]:
         """(B, n) the weights of the labels at several budgets, and (B,) bounds of any weight.
@@ -100,8 +134,9 @@ class Surprises:
         last = np.broadcast_to(self._last, (len(b), len(self._last))).copy()
         last[:, -1] = np.minimum(self.threshold, b[:, 0]) * self._factor[-1]
         unexpected = weight(last, self._loss, b * self._factor)
-        found = np.where(self._reached > b, 1.0, 0.0)
-        found[:, self._rows] = unexpected[:, :-1]
+        found = np.where(self._reached > b, self._rest, 0.0)
+        for weights, given in zip(found, unexpected * np.append(self._share, 1.0), strict=True):
+            weights += np.bincount(self._row, given[:-1], len(weights))
         return found, unexpected[:, -1]
 
     def at_one(self, budget: float) -> tuple[Array, float]:
@@ -119,9 +154,10 @@ class Divergences:
     """
 
     def __init__(self, losses: Losses, threshold: float) -> None:
-        assert losses.divergences is not None
+        assert losses.votes is not None
         self.threshold = threshold
-        self._excess = np.maximum(losses.divergences / losses.factor - threshold, 0.0)
+        v = divergence_of_labels(losses.of_classes, losses.votes)
+        self._excess = np.maximum(v / losses.factor - threshold, 0.0)
         self._most = losses.vacuous_budget - threshold
         self._least = CLOSEST * losses.vacuous_budget
 
@@ -129,6 +165,26 @@ class Divergences:
         """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
         room = np.maximum(np.asarray(budgets, dtype=np.float64) - self.threshold, self._least)
         return self._excess / room[:, None], self._most / room
+
+    def at_one(self, budget: float) -> tuple[Array, float]:
+        """(n,) the weights at one budget, and a bound of any weight."""
+        weights, most = self.at(np.array([budget]))
+        return weights[0], float(most[0])
+
+
+class Both:
+    """The weights of inputs with few labels, which are `Surprises`, and of the others."""
+
+    def __init__(self, losses: Losses, few: NDArray[np.bool_], threshold: float) -> None:
+        parts = np.flatnonzero(few), np.flatnonzero(~few)
+        self._order = np.argsort(np.concatenate(parts))
+        self._few = Surprises(losses[parts[0]], threshold)
+        self._many = Divergences(losses[parts[1]], threshold)
+
+    def at(self, budgets: Array) -> tuple[Array, Array]:
+        """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
+        few, many = self._few.at(budgets), self._many.at(budgets)
+        return np.hstack([few[0], many[0]])[:, self._order], np.maximum(few[1], many[1])
 
     def at_one(self, budget: float) -> tuple[Array, float]:
         """(n,) the weights at one budget, and a bound of any weight."""
@@ -173,9 +229,9 @@ Found = tuple[float, float]
 """A budget, and the bound of the share of misses there."""
 
 
-def least_budget(losses: Losses, threshold: float, delta: float) -> Found | None:
+def least_budget(losses: Losses, plan: Plan, delta: float) -> Found | None:
     """The least budget at which weights, and the largest one, sum to at most delta (n + 1)."""
-    surprises, n = losses.weighed(threshold), len(losses)
+    surprises, n = losses.weighed(plan), len(losses)
 
     def bound(budget: float) -> float:
         weights, most = surprises.at_one(budget)
@@ -186,10 +242,10 @@ def least_budget(losses: Losses, threshold: float, delta: float) -> Found | None
 
 
 def least_budget_with_confidence(
-    losses: Losses, threshold: float, delta: float, error: float
+    losses: Losses, plan: Plan, delta: float, error: float
 ) -> Found | None:
     """The least budget down to which every test shows that the mean weight is at most delta."""
-    surprises = losses.weighed(threshold)
+    surprises = losses.weighed(plan)
 
     def shown(budgets: Array) -> Iterator[bool]:
         for weights, most in zip(*surprises.at(budgets), strict=True):
@@ -199,22 +255,23 @@ def least_budget_with_confidence(
     return None if budget is None else (budget, float(surprises.at_one(budget)[0].mean()))
 
 
-def planned_threshold(
+def planned(
     losses: Losses, delta: float, *, examples: int, error: float | None = None
-) -> float:
-    """The threshold that promises the least budget for so many other examples.
+) -> tuple[float, Plan]:
+    """The least budget that a plan promises for so many other examples, and the plan.
 
     `delta` is the accepted share of misses, `error` one minus the confidence.
     """
     high = losses.vacuous_budget
-    best = high, high / 4  # if nothing is promising
+    best = high, Plan(high / 4)  # if nothing is promising
     # Plan with caution: labels that are not expected weigh 1 or more at every budget, so that a
     # threshold that turns out too low spoils everything, and one too high does not.
     error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)
-    for threshold in high * np.geomspace(2.0**-12, 1.0, 33)[:-1]:
-        surprises = losses.weighed(float(threshold))
+    thresholds = high * np.geomspace(2.0**-12, 1.0, 33)[:-1]
+    for plan in (Plan(float(s), alone) for alone in losses.plans() for s in thresholds):
+        surprises = losses.weighed(plan)
 
-        def bound(budget: float, surprises: Surprises | Divergences = surprises) -> float:
+        def bound(budget: float, surprises: Any = surprises) -> float:
             w, most = surprises.at_one(budget)
             mean, deviation = float(w.mean()), float(w.std())
             mean += error_of_mean * deviation
@@ -225,9 +282,13 @@ def planned_threshold(
             steps = math.log(1 / error) / examples
             return mean + math.sqrt(2 * steps) * deviation + steps * most / 3
 
-        found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
-        best = best if found is None else min(best, (found, float(threshold)))
-    return best[1]
+        if isinstance(surprises, Divergences) and delta > 0:
+            # Their weights fall like 1 / (budget - threshold), and the bound does.
+            found: float | None = plan.threshold + bound(plan.threshold + 1) / delta
+        else:
+            found = _least(bound, delta, best[0], PLANNING_TOLERANCE)
+        best = best if found is None or found >= best[0] else (found, plan)
+    return best
 
 
 def mean_is_below(values: Array, bound: float, *, most: float, error: float) -> bool:

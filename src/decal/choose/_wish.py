@@ -22,13 +22,13 @@ from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
 from decal.choose._choosing import WISHES_OF, choose
-from decal.choose._hold import threshold_for
+from decal.choose._hold import plan_for
 from decal.choose._order import allowed
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, one_wish
 from decal.decalibrator import Decalibrator
 from decal.directions import Local, find_reference, parse_directions
-from decal.model import promised_sets
+from decal.model import predict_rows, promised_sets
 from decal.rows import Rows, in_units
 
 CHOOSING_SHARE, CHOOSING_SHARE_PER_CLASS = 0.3, 0.15  # of the rows: those that fit and choose
@@ -58,6 +58,7 @@ class Kind:
 
 
 MOVES = (("local",), ("class",), ("class", "temperature"))
+MOVES_TO_HOLD = (Local(mix=MIX),), (Local(mix=MIX, by_entropy=0.05, root=True),)
 
 
 def decalibrate(
@@ -129,7 +130,8 @@ def decalibrate(
     With a wish, three tenths of the rows (at most 2,000, or 20 per class; with per="class" half as
     many) fit and choose the kind of set: for `miss` the one that keeps fewest classes in
     cross-fitting, of local sets, class shifts, and class shifts with temperature, around an
-    automatic reference, which may be the model as it is; for `hold` always local sets. Of more
+    automatic reference, which may be the model as it is; for `hold` local sets, whose budgets may
+    depend on the entropy of the prediction. Of more
     than 100 classes those are possible that may have a majority; of classes in an order, with
     order=True or labels that are an ordered categorical, an interval, see `CredalSet.decide`; with
     a `tree`, those of the most specific node that is sure, see `CredalSet.node`. The other rows
@@ -232,7 +234,7 @@ class Wish:
         self._require_enough(self._count(rows))
         chosen_on, promised_by = self._split(rows, groups)
         some, rest = rows[chosen_on], rows[promised_by]
-        kind = self._best_kind(some) if len(some) else self._without_labels
+        kind = self._best_kind(some, len(rest)) if len(some) else self._without_labels
         if kind is None:
             fact = f"all {len(rows):,} needed for {self.name}={self.target:g}"
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
@@ -289,7 +291,7 @@ class Wish:
 
     def _kinds(self) -> list[Kind]:
         """The kinds of set that the settings leave to choose from."""
-        moves: Iterable[Any] = ([Local(mix=MIX)],) if self.name == "hold" else MOVES
+        moves: Iterable[Any] = MOVES_TO_HOLD if self.name == "hold" else MOVES
         if self.name == "width":
             moves = MOVES[:1]
         moves = (self.settings["directions"],) if "directions" in self.settings else moves
@@ -370,8 +372,11 @@ class Wish:
         may_be = local and self.settings.get("reference", "model") == "model"
         return Kind(moves, "model") if may_be else None
 
-    def _best_kind(self, rows: Rows) -> Kind:
-        """The kind of least cost, in cross-fitting on rows that alpha is not chosen by."""
+    def _best_kind(self, rows: Rows, examples: int) -> Kind:
+        """The kind of least cost, on rows that alpha is not chosen by, for so many `examples`.
+
+        For `miss` in cross-fitting; of balls only the reference is fitted.
+        """
         first, *others = self._kinds()
         if not others or len(rows) < FEWEST_COMPARED:
             return first
@@ -379,6 +384,8 @@ class Wish:
         halves = rows[drawn[::2]], rows[drawn[1::2]]
 
         def cost(kind: Kind) -> float:
+            if self.name == "hold":
+                return self._width_of(kind, rows, examples)
             return self._kept_by(kind, *halves) + self._kept_by(kind, *halves[::-1])
 
         costs = [cost(kind) for kind in others]
@@ -398,6 +405,13 @@ class Wish:
         except (ValueError, ArithmeticError):
             return math.inf
 
+    def _width_of(self, kind: Kind, rows: Rows, examples: int) -> float:
+        """How wide intervals are on average at the alpha that seems within reach."""
+        model = kind.fit(rows, self._fixed)
+        alpha, _ = plan_for(model, rows, self.target, examples)
+        sets = predict_rows(model, rows[:COMPARED_ROWS], alpha)
+        return float((sets.upper - sets.lower).mean())
+
     def _one_label(self, rows: Rows) -> Indices:
         """(n,) labels; of several per input, one of them by chance."""
         if rows.votes is None:
@@ -416,8 +430,10 @@ class Wish:
             by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows, model)}
             by |= {"unit": self.unit, "tolerate": self.tolerate}
             return choose(model, rows, miss=self.target, **by)
-        threshold = threshold_for(model, planned_on, self.target, len(rows))
-        return choose(model, rows, hold=self.target, threshold=threshold, groups=groups)
+        plan = None
+        if len(planned_on):
+            _, plan = plan_for(model, planned_on, self.target, len(rows))
+        return choose(model, rows, hold=self.target, threshold=plan, groups=groups)
 
     def _kept(
         self, model: Decalibrator, choice: Choice, rows: Rows, chosen_on: int, groups: Any = None

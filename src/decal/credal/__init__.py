@@ -10,6 +10,7 @@ from decal._base.data_frames import require_same_order as require_same_order
 from decal.credal import decisions
 from decal.credal._ball_support import extreme_member as extreme_member
 from decal.credal._balls import KLCredalSet
+from decal.credal._box_entropy import disagreement_range as disagreement_range
 from decal.credal._box_entropy import entropy_terms as entropy_terms
 from decal.credal._boxes import IntervalCredalSet, union
 from decal.credal._class_tree import BETWEEN as BETWEEN

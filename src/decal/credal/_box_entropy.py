@@ -7,7 +7,7 @@ already. Each row is treated on its own: its result never depends on what else i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -78,12 +78,18 @@ def upper_entropy(lower: Array, upper: Array) -> Array:
     return np.maximum(entropy, 0.0)
 
 
-def lower_entropy(lower: Array, upper: Array, *, max_nodes: int = MAX_NODES) -> LowerEntropy:
+Terms = Callable[[Array], Array]
+"""phi(p), term by term: concave, so that sums of it grow as distributions become more level."""
+
+
+def lower_entropy(
+    lower: Array, upper: Array, *, max_nodes: int = MAX_NODES, terms: Terms | None = None
+) -> LowerEntropy:
     """Smallest entropy in each box, in nats, or a certified bracket of it.
 
-    The sum of phi(p_k) = -p_k ln p_k is concave: its minimum is at a vertex of the box, where at
-    most one p_k is off its bounds, and finding it is NP-hard in general. Branch and bound does,
-    and every node of the search is itself a box:
+    The sum of phi(p_k) = -p_k ln p_k, or of other `terms`, is concave: its minimum is at a vertex
+    of the box, where at most one p_k is off its bounds, and finding it is NP-hard in general.
+    Branch and bound does, and every node of the search is itself a box:
 
     * *Bound.* Replace phi by its secant on [lower_k, upper_k]. What remains is a fractional
       knapsack, filled by ascending slope. Its solution is a vertex of the box, so bound and
@@ -104,26 +110,31 @@ def lower_entropy(lower: Array, upper: Array, *, max_nodes: int = MAX_NODES) -> 
     advance together, one level of their trees at a time, in blocks. Memory for one block, or for
     the open boxes of one row (`max_nodes` × K at worst). A row that holds NaN gives NaN.
     """
-    n = len(lower)
+    n, terms = len(lower), terms or entropy_terms
     value, bound, nodes = np.full(n, np.inf), np.full(n, np.inf), np.zeros(n, dtype=np.intp)
     boxes = _Boxes(np.arange(n), lower, upper, np.ones(n), np.zeros(n))
     for block in row_blocks(n, lower.shape[1]):
-        pending = [few for few in _reduced(boxes.pick(block)) if len(few.row)]
+        pending = [few for few in _reduced(boxes.pick(block), terms) if len(few.row)]
         while pending:
-            _advance(pending, value, bound, nodes, max_nodes)
+            _advance(pending, value, bound, nodes, max_nodes, terms)
     value = np.maximum(value, 0.0)
     return LowerEntropy(value, np.clip(bound, 0.0, value), nodes)
 
 
 def _advance(
-    pending: list[_Boxes], value: Array, bound: Array, nodes: Indices, max_nodes: int
+    pending: list[_Boxes],
+    value: Array,
+    bound: Array,
+    nodes: Indices,
+    max_nodes: int,
+    terms: Terms,
 ) -> None:
     """Search the last of the pending boxes, and put in its place what must be opened."""
     boxes = pending.pop()
     if boxes.lower.size > BLOCK_ELEMENTS and boxes.row[0] != boxes.row[-1]:
         pending.extend(boxes.halves())
         return
-    node = _relax(boxes)
+    node = _relax(boxes, terms)
     with np.errstate(invalid="ignore"):
         np.minimum.at(value, node.row, node.value)
     np.add.at(nodes, node.row, 1)
@@ -177,6 +188,22 @@ class _Nodes(NamedTuple):
         return _Nodes(*(array[at] for array in self))  # type: ignore[arg-type]
 
 
+def disagreement_range(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """Least and greatest probability (n,) in each box that two draws differ: 1 - sum p_k^2.
+
+    The least is found as `lower_entropy` is, of phi(p) = p (1 - p), and where that search does not
+    come to its end, it is the bound; the greatest is that of the level distribution.
+    """
+    least = lower_entropy(lower, upper, terms=disagreement_terms).bound
+    level = np.clip(_level(lower, upper)[:, None], lower, upper)
+    return least, row_sums(disagreement_terms(level))
+
+
+def disagreement_terms(p: Array) -> Array:
+    """The products p (1 - p)."""
+    return p * (1.0 - p)
+
+
 def entropy_terms(p: Array) -> Array:
     """-p ln p, and 0 at p = 0."""
     return -p * np.log(np.maximum(p, _TINY))
@@ -220,7 +247,7 @@ def _level_between_breakpoints(lower: Array, upper: Array) -> Array:
     return theta
 
 
-def _reduced(boxes: _Boxes) -> Iterator[_Boxes]:
+def _reduced(boxes: _Boxes, phi: Terms) -> Iterator[_Boxes]:
     """The same boxes without most of the classes that stay at their lower bounds."""
     row, low, up, total, settled = boxes
     m, K = low.shape
@@ -245,7 +272,7 @@ def _reduced(boxes: _Boxes) -> Iterator[_Boxes]:
     few, many = count == LEADERS, count > WIDER
     yield boxes.pick(many)
     wider = ~few & ~many
-    terms = entropy_terms(low)
+    terms = phi(low)
     for some, columns in (
         (few, leaders[few]),
         (wider, np.argpartition(~kept[wider], WIDER, axis=1)[:, :WIDER]),
@@ -258,7 +285,7 @@ def _reduced(boxes: _Boxes) -> Iterator[_Boxes]:
         yield _Boxes(row[some], low_left, up_left, total_left, settled[some] + rest)
 
 
-def _relax(boxes: _Boxes) -> _Nodes:
+def _relax(boxes: _Boxes, phi: Terms) -> _Nodes:
     """Tighten each box and solve its secant relaxation, a fractional knapsack."""
     row, low, up, total, settled = boxes
     # Round-off may leave a hair less than no room at all.
@@ -268,8 +295,8 @@ def _relax(boxes: _Boxes) -> _Nodes:
     up = np.maximum(low, up)
 
     width = up - low
-    floor = entropy_terms(low)
-    gain = entropy_terms(up) - floor
+    floor = phi(low)
+    gain = phi(up) - floor
     # Classes without room come last.
     slope = np.divide(gain, width, out=np.full_like(width, _HUGE), where=width > 0.0)
     mass = total - row_sums(low)
@@ -286,7 +313,7 @@ def _relax(boxes: _Boxes) -> _Nodes:
         item = np.where(full, following, item)
     j = i, item
     x = np.clip(mass - filled, 0.0, width[j])
-    value = base + entropy_terms(low[j] + x) - floor[j]
+    value = base + phi(low[j] + x) - floor[j]
     return _Nodes(row, low, up, total, settled, base + slope[j] * x, value, item, low[j] + x)
 
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from decal._base.arrays import place_of, put, sum_without, take
 from decal._base.bernoulli import TABLE_BUDGETS, EndpointTable, largest_log_odds
+from decal._base.errors import InputError
 from decal._base.numerics import (
     BLOCK_ELEMENTS,
     Array,
@@ -31,7 +32,7 @@ from decal._base.numerics import (
     softmax,
     softplus,
 )
-from decal._base.settings import check_share, check_tolerance
+from decal._base.settings import check_flag, check_share, check_tolerance
 from decal.directions._direction import (
     WEIGHT_ROUND_OFF,
     Box,
@@ -79,6 +80,8 @@ class Local(Direction):
     by_entropy : float, optional
         Multiply the budget of an input by H(c) + by_entropy, in nats: inputs of which the model is
         sure get narrower sets.
+    root : bool
+        Multiply it by the square root of that instead.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Local(Direction):
 
     mix: float = 0.0
     by_entropy: float | None = None
+    root: bool = False
     name = "local"
     exports = True
     takes_masks = True
@@ -100,13 +104,25 @@ class Local(Direction):
         check_share(self.mix, "mix")
         if self.by_entropy is not None and not check_tolerance(self.by_entropy, "by_entropy"):
             raise ValueError(f"by_entropy must be a positive number: got {self.by_entropy!r}.")
+        if check_flag(self.root, "root") and self.by_entropy is None:
+            raise InputError("root", "go with by_entropy", "None")
 
     def __str__(self) -> str:
         return self.name if self == Local() else repr(self)
 
+    def __repr__(self) -> str:
+        root = ", root=True" if self.root else ""
+        return f"Local(mix={self.mix!r}, by_entropy={self.by_entropy!r}{root})"
+
     def settings(self) -> dict[str, Any]:
-        """Mix and by_entropy."""
-        return {"mix": self.mix, "by_entropy": self.by_entropy}
+        """Mix and by_entropy; and root, which older files do not have, if it is set."""
+        root = {"root": True} if self.root else {}
+        return {"mix": self.mix, "by_entropy": self.by_entropy} | root
+
+    def factor(self, entropy: Any, xp: Any = np) -> Any:
+        """What the budget of inputs with this entropy is multiplied by."""
+        factor = entropy + self.by_entropy
+        return xp.sqrt(factor) if self.root else factor
 
     def summarise(self, data: LabelledLogits) -> TotalWeight:
         """The total weight."""
@@ -133,7 +149,7 @@ class Local(Direction):
 
     def widen(self, box: Box | None, inputs: Inputs, endpoints: Endpoints) -> Box:
         """Widen to the range of every probability in the ball, and to its center."""
-        found = local_box(inputs, endpoints, self.mix, self.by_entropy)
+        found = local_box(inputs, endpoints, self)
         if box is None:
             return found
         box.include(found.low, found.high)
@@ -142,7 +158,7 @@ class Local(Direction):
     def losses(self, inputs: Inputs) -> tuple[Array, Array]:
         """(n, K) -log c_k of the balls' centers, inf for masks, and (n,) factors on the budgets."""
         m = log_odds_of_centers(inputs, slice(None), self.mix)
-        factor = np.ones(len(m)) if self.by_entropy is None else _entropy(m) + self.by_entropy
+        factor = np.ones(len(m)) if self.by_entropy is None else self.factor(_entropy(m))
         return softplus(-m), factor
 
     def largest_loss(self, classes: int) -> float:
@@ -155,7 +171,7 @@ class Local(Direction):
             return 1.0
         smaller = self.mix / 2
         least = _entropy(np.log([[smaller, 1 - smaller]]) - np.log([[1 - smaller, smaller]]))[0]
-        return self.by_entropy + (float(least) if self.mix else 0.0)
+        return float(self.factor(float(least) if self.mix else 0.0))
 
     def widen_tensors(
         self, bounds: TensorBounds, inputs: TensorInputs, lower: Any, upper: Any
@@ -163,33 +179,32 @@ class Local(Direction):
         """As `widen`, for PyTorch tensors."""
         del lower  # the divergence begins at 0
         z, absent, _, xp = inputs
-        found = local_bounds(xp, z, absent, upper, self.mix, self.by_entropy)
+        found = local_bounds(xp, z, absent, upper, self)
         return wider(xp, *bounds, *found)
 
 
-def local_balls(
-    inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None
-) -> tuple[Array, Array]:
+def local_balls(inputs: Inputs, endpoints: Endpoints, local: Local) -> tuple[Array, Array]:
     """Log-probabilities (n, K) of the balls' centers, and their radii (n,) in nats."""
     n, K = inputs.logits.shape
     log_center, radius = np.empty((n, K)), np.full(n, float(endpoints.upper))
 
     def block(rows: slice) -> None:
-        m = log_odds_of_centers(inputs, rows, mix)
-        if by_entropy is not None:
-            radius[rows] *= _entropy(m) + by_entropy
+        m = log_odds_of_centers(inputs, rows, local.mix)
+        if local.by_entropy is not None:
+            radius[rows] *= local.factor(_entropy(m))
         log_center[rows] = -softplus(-m)
 
     for_each_block(block, n, K)
     return log_center, radius
 
 
-def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: float | None) -> Box:
+def local_box(inputs: Inputs, endpoints: Endpoints, local: Local) -> Box:
     """The ball's range of every probability, at one alpha, and the reference's prediction."""
     n, K = inputs.logits.shape
+    mix = local.mix
     budget = float(endpoints.upper)
     least, most = TABLE_BUDGETS
-    shared = by_entropy is None and least <= budget <= most
+    shared = local.by_entropy is None and least <= budget <= most
     table = endpoints.once(_table) if shared else None
     whole = None if table is None or compiled(n * K) is None else table.whole()
     dtype = np.float64 if whole is None else inputs.dtype
@@ -197,8 +212,8 @@ def local_box(inputs: Inputs, endpoints: Endpoints, mix: float, by_entropy: floa
 
     def by_search(rows: Any) -> None:
         m = log_odds_of_centers(inputs, rows, mix)
-        budgets = budget if by_entropy is None else budget * (_entropy(m) + by_entropy)[:, None]
-        up, down = largest_log_odds(np.stack([m, -m]), budgets)
+        each = 1.0 if local.by_entropy is None else local.factor(_entropy(m))[:, None]
+        up, down = largest_log_odds(np.stack([m, -m]), budget * each)
         found[:, rows] = sigmoid(-down), sigmoid(up), sigmoid(m)
 
     def by_kernels(rows: slice, whole: tuple[float, int, Array]) -> Indices:

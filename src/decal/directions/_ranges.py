@@ -94,8 +94,7 @@ def label_bounds(
                 [xp.zeros_like(r).masked_fill(sure, -xp.inf), r.masked_fill(sure, 0)], -1
             )
             none = xp.zeros_like(two, dtype=xp.bool)
-            given: Any = direction
-            ends = local_bounds(xp, two, none, upper[..., None], given.mix, given.by_entropy)
+            ends = local_bounds(xp, two, none, upper[..., None], direction)
             more = [end[..., 1] for end in ends]
         else:
             scaled = direction.name == "temperature"
@@ -340,9 +339,10 @@ def _summit(
 
 
 def local_bounds(
-    xp: Any, z: Tensor, absent: Tensor, budget: Tensor, mix: float, by_entropy: float | None
+    xp: Any, z: Tensor, absent: Tensor, budget: Tensor, local: Any
 ) -> tuple[Tensor, Tensor]:
     """As `_local.local_box`: bounds of every probability in the ball around the prediction."""
+    mix = local.mix
     masked = is_masked(xp, z)
     budget = budget.clamp(max=ENOUGH * xp.finfo(z.dtype).max)  # all differences stay finite
     m = _margins(xp, z.masked_fill(absent, -xp.inf))
@@ -353,9 +353,10 @@ def local_bounds(
         m = xp.log(own + floor) - xp.log(others + (mix - floor))
         gone = masked
     m = m.masked_fill(gone, 0.0)
-    if by_entropy is not None:
+    if local.by_entropy is not None:
         surprise = xp.sigmoid(m) * softplus(xp, -m)
-        budget = budget * (surprise.masked_fill(gone, 0.0).sum(-1, keepdim=True) + by_entropy)
+        entropy = surprise.masked_fill(gone, 0.0).sum(-1, keepdim=True)
+        budget = budget * local.factor(entropy, xp)
     up, down = _largest_log_odds(xp, xp.stack([m, -m]), budget)
     low, high = xp.sigmoid(-down), xp.sigmoid(up)
     return low.masked_fill(gone, 0.0), high.masked_fill(gone, 0.0)

@@ -32,6 +32,7 @@ from decal._base.row_checks import check_weights, to_numpy
 from decal._base.settings import check_choice
 from decal.rows import Rows
 from decal.schema import SMALLEST, Schema, logits_from_probabilities, read_logits
+from decal.votes import Votes
 
 Indices = NDArray[np.intp]
 
@@ -225,6 +226,9 @@ def _fit_part(
 
 def _require_one_label(y: Any) -> None:
     """InputError if rows have several labels."""
+    if isinstance(y, Votes):
+        remedy = "Pass them, with logits of rows that the estimator has not seen, to decalibrate."
+        raise InputError("y", "be one label per row", f"{y}", remedy)
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         remedy = (
