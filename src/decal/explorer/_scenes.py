@@ -20,7 +20,7 @@ from decal.explorer._payload import Arrays, Payload
 from decal.grids import CredalMaps, Scene, Verdict, in_words, of_each, scenes
 
 MOST = {2: 400_000, 1: 20_000}
-"""Pixels, or tokens, that one page holds: some 3 MB at worst."""
+"""Pixels, or tokens, that one page holds: 2 to 3 MB, of nothing but noise in many classes 5."""
 
 MOST_SCENES = 200
 LONGEST_SIDE = 256  # pixels: of longer images some lines are left out
