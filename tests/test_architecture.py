@@ -58,7 +58,6 @@ TESTS_ELSEWHERE = {
     "choose._order": "choose/test_thresholds.py",
     "choose._plausibility": "choose/test_choose.py",
     "choose._promises": "choose/test_choose.py",
-    "choose._surprises": "choose/test_hold.py",
     "cli": "cli/test_program.py",
     "cli.plugins": "cli/test_program.py",
     "cli.export": "test_onnx.py",

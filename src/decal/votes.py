@@ -207,7 +207,8 @@ def _numbers(labels: NDArray[Any], names: tuple[str, ...] | None, K: int, name: 
         blank = np.array([str(x) in (*MISSING, "-1") for x in each], dtype=bool)
         absent = (blank & ~text).reshape(shape)
         if not text.any():
-            labels = to_numpy(np.where(absent, None, labels).astype(float), name)
+            numbers = [np.nan if none else x for x, none in zip(each, blank, strict=True)]
+            labels = to_numpy(numbers, name).reshape(shape)
     if labels.dtype.kind == "f":
         absent |= np.isnan(labels)
         whole = absent | (labels == np.floor(labels))

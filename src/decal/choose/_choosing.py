@@ -19,6 +19,7 @@ from decal.choose._miss import (
 from decal.choose._order import SEARCH_LEVELS, largest_alpha, needed
 from decal.choose._plausibility import Predictor, alpha_at, complement, distributions_inside
 from decal.choose._promises import Choice, one_wish
+from decal.choose._surprises import Plan
 from decal.evaluate import metrics
 from decal.model import Model, answers_labels, predict_rows, read_inputs, require_classes
 from decal.promise import Promise
@@ -63,7 +64,7 @@ def choose(
     guaranteed: bool = False,
     atol: float = 5e-4,
     confidence: float | None = None,
-    threshold: float | None = None,
+    threshold: float | Plan | None = None,
     seed: int = 0,
 ) -> Choice:
     """The alpha that grants one wish: a miss rate, a width, or a share of distributions held.

@@ -85,6 +85,7 @@ class Losses:
     def each(self) -> tuple[Indices, Indices, Array]:
         """All labels that differ: their inputs, classes, and shares among the input's labels."""
         if self.votes is None:
+            assert self.labels is not None
             return np.arange(len(self)), self.labels, np.ones(len(self))
         shares = self.votes.shares
         row, label = np.nonzero(shares)
@@ -276,11 +277,11 @@ def planned(
             mean, deviation = float(w.mean()), float(w.std())
             mean += error_of_mean * deviation
             if error is None:
-                return mean + most / examples
+                return float(mean + most / examples)
             if error == 0:
                 return math.inf
             steps = math.log(1 / error) / examples
-            return mean + math.sqrt(2 * steps) * deviation + steps * most / 3
+            return float(mean + math.sqrt(2 * steps) * deviation + steps * most / 3)
 
         if isinstance(surprises, Divergences) and delta > 0:
             # Their weights fall like 1 / (budget - threshold), and the bound does.

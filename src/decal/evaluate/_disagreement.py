@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,8 +66,8 @@ class Disagreement:
         return textwrap.fill(text, LINE, subsequent_indent="  ")
 
 
-def disagreement(credal: CredalSet, votes: Votes) -> Disagreement:
-    """How much of the spread of people's labels the sets account for.
+def disagreement(credal: CredalSet, votes: Any) -> Disagreement:
+    """How much of the spread of people's labels, a `decal.Votes`, the sets account for.
 
     Two people who label one input, each by a draw from its distribution p, differ with probability
     1 - sum p_k^2. Its range in a box is exact, but for a certified bound where the search for the

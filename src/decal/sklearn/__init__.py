@@ -1,7 +1,7 @@
 """scikit-learn estimators around scikit-learn estimators: credal sets, and sets under label shift.
 
-Imports from `_base`, `schema`, `rows`, `io`, `credal`, `decalibrator`, `directions`, `choose`,
-`report` and `shift`.
+Imports from `_base`, `schema`, `votes`, `rows`, `io`, `credal`, `decalibrator`, `directions`,
+`choose`, `report` and `shift`.
 """
 
 from decal._base.errors import needs
