@@ -327,7 +327,7 @@ def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
 
 def of_each(values: Any, count: int, name: str) -> list[Any]:
     """Values of each of several arrays: a list, or an array or tensor of them."""
-    several = isinstance(values, list | tuple) or getattr(values, "ndim", 0)
+    several = isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0
     found = [*values] if several else []
     if len(found) != count:
         fact = f"{len(found)}" if found else type(values).__name__

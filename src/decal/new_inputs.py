@@ -69,7 +69,9 @@ class NewInputs:
             )
 
 
-def _units(rows: Rows) -> NDArray[np.intp] | None:
+def _units(rows: Rows) -> NDArray[Any] | None:
     """(n,) the image, or other unit, of each row; one alone if classes are the first axis."""
-    alone = rows.grid is not None and not rows.grid.several and rows.grid.axis == 0
-    return np.zeros(len(rows), np.intp) if alone and rows.grid.shapes[0][1:] else rows.units
+    grid = rows.grid
+    if grid is None or grid.several or grid.axis > 0 or len(grid.shapes[0]) == 1:
+        return rows.units
+    return np.zeros(len(rows), np.intp)
