@@ -71,7 +71,7 @@ class NewInputs:
 
 def _units(rows: Rows) -> NDArray[Any] | None:
     """(n,) the image, or other unit, of each row; one alone if classes are the first axis."""
-    grid = rows.grid
-    if grid is None or grid.several or grid.axis > 0 or len(grid.shapes[0]) == 1:
-        return rows.units
-    return np.zeros(len(rows), np.intp)
+    grid, units = rows.grid, rows.units
+    if grid is not None and not grid.several and grid.axis == 0 and len(grid.shapes[0]) > 1:
+        units = np.zeros(len(rows), np.intp)
+    return None if units is None else np.asarray(units)

@@ -161,7 +161,7 @@ def export_head(
     name = "probabilities" if decalibrator.probabilities else "logits"
     names = _with_kept(("lower", "upper"), kept)
     made = _write_head(ops, name, decalibrator, alpha, names, kept, _check_dim(dim))
-    shape = ["n", len(decalibrator.class_weights)] if dim == -1 else None
+    shape: list[Any] | None = ["n", len(decalibrator.class_weights)] if dim == -1 else None
     given = helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
     outputs = _declared(names, made, shape)
     graph = helper.make_graph(ops.nodes, "decal", [given], outputs, ops.initializers)
