@@ -124,6 +124,7 @@ def test_bad_questions_are_refused(model, options, message):
     assert message in refused("choose", model, "logits.csv", *options)
 
 
+@pytest.mark.filterwarnings("ignore:inputs that come in images")  # a promise about pixels
 @pytest.mark.parametrize("wish", [("--width", 0.2), ("--miss", 0.1)])
 def test_pixels_give_the_alpha_of_the_rows_that_are_not_ignored(model, wish):
     rng = np.random.default_rng(0)
