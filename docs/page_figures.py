@@ -220,6 +220,9 @@ def flow(*stages: Sequence[str]) -> Callable[[Ink, bool], Figure]:
 
 # Pages
 
+DIGITS = [180, 422, 436]
+"""Images of pixels, from little noise to much."""
+
 SHOWN = [*ROWS, 615, 4, 6, 1, 8]
 """Lines of a report: the texts of the README, one of three letters, and some of the first ones."""
 
@@ -274,6 +277,22 @@ def torch() -> Callable[[Ink, bool], Figure]:
     return with_images(panels, names["new"][chosen].reshape(-1, 8, 8).numpy())
 
 
+def dense() -> Callable[[Ink, bool], Figure]:
+    names = run("dense", 2)
+    truth, images = names["labels"][1350:], names["images"][1350:, 0]
+
+    def draw(ink: Ink, narrow: bool) -> Figure:
+        plt.rcParams |= {"figure.facecolor": ink.face, "axes.facecolor": ink.face}
+        panels = ["image", *["truth"] * (not narrow), "prediction", "possible", "errors"]
+        given = {"images": images.clamp(0, 1), "labels": truth, "ignore_index": 255}
+        axes = decal.plot.maps(names["maps"], rows=DIGITS, panels=panels, **given)
+        figure: Figure = axes[0, 0].figure
+        figure.set_size_inches(NARROW_INCHES if narrow else WIDTH, 4.4 if narrow else 5)
+        return figure
+
+    return draw
+
+
 def zeroshot() -> Callable[[Ink, bool], Figure]:
     names = run("zeroshot", 2)
     true = [[*names["COLOURS"]][k] for k in names["truth"][200:203]]
@@ -307,6 +326,7 @@ PAGES: dict[str, Callable[[], Callable[[Ink, bool], Figure]]] = {
     "why": why,
     "sklearn": sklearn,
     "torch": torch,
+    "dense": dense,
     "zeroshot": zeroshot,
     "llm": llm,
     "multilabel": multilabel,

@@ -88,6 +88,13 @@ def test_a_list_holds_images_of_several_sizes(axis):
         np.testing.assert_array_equal(np.moveaxis(maps.lower, axis, -1).reshape(-1, K), expected)
 
 
+def test_labels_of_a_list_may_be_one_tensor():
+    torch = pytest.importorskip("torch")
+    z, y = world(3, 5)
+    lists = decal.Decalibrator(0.9).fit([*z], torch.from_numpy(y), dim=-1)
+    same_model(lists, decal.Decalibrator(0.9).fit(z, y, dim=-1))
+
+
 def test_sentences_of_several_lengths_are_a_list_of_matrices():
     sentences = [world(n, seed=n) for n in (3, 8, 5)]
     logits, labels = [z for z, _ in sentences], [y for _, y in sentences]

@@ -557,6 +557,64 @@ def test_tokens_have_bounds_each(tmp_path):
     assert difference(found, d.predict(z)) < SINGLE
 
 
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, -1, -2, -4])
+@pytest.mark.parametrize("directions", [CLASS, LOCAL], ids=str)
+def test_a_head_of_pixels_is_that_of_rows_to_the_last_bit(dim, directions, tmp_path):
+    d = decal.Decalibrator(0.8, directions=directions).fit(*drawn())
+    z = drawn(n=84, seed=1)[0].astype(np.float32)
+    dense = np.ascontiguousarray(np.moveaxis(z.reshape(2, 7, 6, 5), -1, dim))
+    outputs = ("lower", "upper", "kept")
+    rows = bounds(decal_onnx.export_head(d, tmp_path / "rows.onnx", kept="majority"), z, outputs)
+    head = decal_onnx.export_head(d, tmp_path / "head.onnx", kept="majority", dim=dim)
+    axes = ", ".join("5" if axis == dim % 4 else "abcd"[axis] for axis in range(4))
+    net = model_of("z = Identity(x)", f"float[{axes}] z", f"float[{axes}] x")
+    behind = decal_onnx.append_head(net, d, tmp_path / "net.onnx", kept="majority", dim=dim)
+    for path in (behind, head) if dim != -1 else (behind,):
+        for found, expected in zip(bounds(path, dense, outputs), rows, strict=True):
+            assert found.shape == dense.shape
+            np.testing.assert_array_equal(np.moveaxis(found, dim, -1).reshape(-1, 5), expected)
+    again = decal.decalibrate(*drawn(), alpha=0.8, directions=directions)
+    maps = again.predict(decal_onnx.run(net, dense), dim=dim)
+    assert difference((bounds(behind, dense)), maps) < SINGLE
+    assert decal_onnx.run(behind, dense, batch_size=1).shape == dense.shape  # bounds are no scores
+
+
+def test_a_head_of_pixels_wants_the_classes_on_its_axis(tmp_path):
+    d, out = decal.decalibrate(*drawn(), alpha=0.9), tmp_path / "credal.onnx"
+    net = model_of("z = Identity(x)", "float[n, 5, h, 5] z", "float[n, 5, h, 5] x")
+    with pytest.raises(ValueError, match="Pass dim=1 if that axis has the classes, dim=3 if the"):
+        decal_onnx.append_head(net, d, out)
+    with pytest.raises(ValueError, match="dim must be an axis of 'z', of which there are 4: got 4"):
+        decal_onnx.append_head(net, d, out, dim=4)
+    other = model_of("z = Identity(x)", "float[n, 4, h, w] z", "float[n, 4, h, w] x")
+    with pytest.raises(ValueError, match=r"dim must be the axis of the 5 classes: got 1 of 'z' wi"):
+        decal_onnx.append_head(other, d, out, dim=1)
+    for dim in (True, "1", 1.0):
+        with pytest.raises(ValueError, match="dim must be the number of an axis"):
+            decal_onnx.export_head(d, out, dim=dim)
+    assert not out.exists()
+    untold = model_of("z = Identity(x)", "float[n, c, h, w] z", "float[n, c, h, w] x")
+    for path in (
+        decal_onnx.append_head(untold, d, out, dim=1),
+        decal_onnx.export_head(d, tmp_path / "head.onnx", dim=1),
+    ):
+        session = runtime.InferenceSession(path, quiet())
+        (name,) = (i.name for i in session.get_inputs())
+        for shape in ((2, 4, 5, 5), (2, 10, 3, 3)):
+            with pytest.raises(Exception, match="Reshape"):
+                session.run(None, {name: np.zeros(shape, np.float32)})
+    told = json.loads(onnx.load(out).metadata_props[0].value)
+    assert told["dim"] == 1
+
+
+def test_images_of_several_sizes_are_run_by_themselves():
+    net = model_of("z = Identity(x)", "float[n, 5, h, w] z", "float[n, 5, h, w] x")
+    images = [np.zeros((1, 5, size, 4), np.float32) for size in (3, 2)]
+    with pytest.raises(ValueError, match=r"one shape to every batch: got \[\(5, 2, 4\), \(5, 3"):
+        decal_onnx.run(net, images)
+    assert decal_onnx.run(net, images[:1]).shape == (1, 5, 3, 4)
+
+
 @pytest.mark.parametrize("declared", ["float[n, c] z", "float z"])
 def test_a_shape_that_the_file_does_not_tell_is_checked_when_it_runs(declared, tmp_path):
     classifier = model_of("z = Identity(x)", declared, "float x")
@@ -657,6 +715,11 @@ def test_the_command_line_appends_a_head(tmp_path):
     assert "lower, upper and kept" in done.stderr
     (kept,) = bounds(out, x, ["kept"])
     assert np.array_equal(kept, d.predict(2 * x, alpha=0.5).decide("majority"))
+    pixels = x.reshape(5, 8, 5, 5).transpose(0, 3, 1, 2).copy()
+    asked = [*more[1:], "--dim", "1", "--force"]
+    subprocess.run([*command, *asked], check=True, capture_output=True)
+    maps = d.predict(pixels, alpha=0.5, dim=1)
+    assert difference(bounds(out, pixels), maps) < SINGLE
 
 
 @pytest.mark.skipif(importlib.util.find_spec("typer") is None, reason="needs the command line")

@@ -137,3 +137,5 @@ def test_a_promise_about_images_says_so_and_is_kept_in_files(tmp_path):
         kept = loaded.predict(dense[0], dim=-1).possible
         np.testing.assert_array_equal(kept, choice.decide(dense[0], dim=-1))
     assert str(Promise("miss", 0.1, 1, unit="page")).endswith("guaranteed, by 1 page.")
+    several = Promise("miss", 0.03, 60, unit="page")
+    assert str(several).startswith("On average over new pages, at most 3 labels in 100 are outside")

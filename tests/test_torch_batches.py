@@ -313,6 +313,11 @@ def spoiled():
     [
         ([(Z, T)], {}, r"got -100 at index \(0, \d, \d\).*pass ignore_index=-100"),
         ([(Z, T[:, :3])], {"ignore_index": -100}, r"labels must have the shape.*\(3, 3, 6\)"),
+        ([(Z, T[:, :3])], {"dim": 1}, r"\(3, 3, 6\)\. Scale the logits to the size of the labels"),
+        ([(Z, T.mT)], {"dim": 1}, r"got shape \(3, 6, 5\)\.$"),
+        ([(Z, T[:, None])], {"dim": 1}, r"If axis 1 is the label's own, use labels\.squeeze\(1\)"),
+        ([(Z, (Z > 0).long())], {"dim": 1}, r"If axis 1 is the .* use labels\.argmax\(1\)"),
+        ([(Z, T)], {"ignore_index": [255, -100]}, r"one label: got \[255, -100\]\. Give"),
         ([(Z, T)], {"ignore_index": -100, "dim": 3}, r"labels must have the shape of the logits"),
         ([(Z, T * 0 - 100)], {"ignore_index": -100}, "must not all be ignored: got only -100"),
         (spoiled(), {"ignore_index": -100}, r"got nan at index \(4, 2, 3, 4\)"),
@@ -344,3 +349,38 @@ def test_what_cannot_be_promised_is_said_before_the_model_runs():
         decalibrate_model(unwilling, [(Z, T)], alpha=0.9, unit="image")
     with pytest.raises(ValueError, match="classes that exclude each other"):
         evaluate_model(unwilling, decal.MultiLabelDecalibrator(), [(Z, T)])
+
+
+@pytest.mark.parametrize("key", ["out", "logits"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_networks_may_return_mappings_as_torchvisions_do(key, dtype):
+    z, y = images(60)
+    given = {"ignore_index": -100, "dim": 1}
+    z = z.to(dtype)
+
+    def model(inputs):
+        return {key: inputs, "aux": -inputs}
+
+    found = decalibrate_model(model, [(z, y)], miss=0.2, unit="image", **given)
+    plain = decal.decalibrate(z.float(), y, miss=0.2, unit="image", **given)
+    assert found.alpha == plain.alpha
+    counted = evaluate_model(model, found, [(z, y)], **given)
+    assert counted.miss_rate == evaluate_model(None, plain, [(z.float(), y)], **given).miss_rate
+    with pytest.raises(ValueError, match=r"\['out'\]: got a dict with 'aux', 'b'\. Wrap the mo"):
+        decalibrate_model(lambda x: {"aux": x, "b": x}, [(z, y)], alpha=0.9, **given)
+
+
+def test_a_loader_that_yields_logits_already_is_told_by_the_error_of_the_network():
+    conv = torch.nn.Conv2d(3, Z.shape[1], 1)
+    with pytest.raises(RuntimeError, match="channels") as caught:
+        decalibrate_model(conv, [(Z, T)], alpha=0.9, dim=1)
+    (note,) = caught.value.__notes__
+    assert note.startswith(f"The model's inputs in batch 0: Tensor {tuple(Z.shape)}.")
+    assert "pass None as the model" in note
+
+
+def test_logits_whose_sum_overflows_are_finite():
+    rows = torch.full((4, 3), 3e38)
+    batches_module.check_rows(rows)
+    with pytest.raises(ValueError, match="must be finite or -inf: got inf"):
+        batches_module.check_rows(rows * 2)

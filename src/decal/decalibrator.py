@@ -179,7 +179,7 @@ class Decalibrator(Model[FitState]):
         if self.tree is not None:
             self.tree.ordered(rows.classes or tuple(map(str, range(rows.shape[1]))))
         n, rows = len(rows.counted()), rows.by_label()
-        confidences = Confidences.of(rows.logits, rows.labels, rows.weights)
+        confidences = Confidences.of(rows.logits, rows.labels, rows.weights, rows.units)
         if whole and warn:
             confidences.warn_of_other_order(rows.shape[1])
         rows, classes = rows.counted(), rows.classes

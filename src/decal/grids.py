@@ -96,8 +96,14 @@ class Grid:
 
     @staticmethod
     def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
-        rule = f"have the shape of the logits without their classes, {shape}"
-        return InputError(name, rule, f"shape {got}")
+        rule, remedy = f"have the shape of the logits without their classes, {shape}", ""
+        spare = [axis for axis in range(len(got)) if _without(got, axis) == shape]
+        if name == "labels" and spare:
+            way = f"squeeze({spare[0]})" if got[spare[0]] == 1 else f"argmax({spare[0]})"
+            remedy = f"If axis {spare[0]} is the label's own, use labels.{way}."
+        elif name == "labels" and got[:1] == shape[:1] and sorted(got) != sorted(shape):
+            remedy = "Scale the logits to the size of the labels, as the loss does in training."
+        return InputError(name, rule, f"shape {got}", remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,8 +326,9 @@ def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
 
 
 def of_each(values: Any, count: int, name: str) -> list[Any]:
-    """Values of each of several arrays."""
-    found = [*values] if isinstance(values, list | tuple | np.ndarray) else []
+    """Values of each of several arrays: a list, or an array or tensor of them."""
+    several = isinstance(values, list | tuple) or getattr(values, "ndim", 0) > 0
+    found = [*values] if several else []
     if len(found) != count:
         fact = f"{len(found)}" if found else type(values).__name__
         raise InputError(name, f"be a list of {count}, as logits are", fact)
@@ -330,12 +337,20 @@ def of_each(values: Any, count: int, name: str) -> list[Any]:
 
 def _known(labels: NDArray[Any] | None, ignore_index: int | None) -> Indices | None:
     """Which labels are not ignored; None if that are all."""
+    check_ignored(ignore_index)
     if ignore_index is None or labels is None:
         return None
     known = labels != ignore_index
     if len(labels) and not known.any():
         raise InputError("labels", "not all be ignored", f"only {ignore_index}")
     return None if known.all() else np.flatnonzero(known)
+
+
+def check_ignored(ignore_index: Any) -> None:
+    """InputError about anything but one label, or none."""
+    if np.ndim(ignore_index):
+        remedy = "Give several one number: labels[numpy.isin(labels, several)] = several[0]."
+        raise InputError("ignore_index", "be one label", f"{ignore_index!r}", remedy)
 
 
 def _without(shape: Shape, axis: int) -> Shape:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from decal._base.confidences import FEWEST_NEW_ROWS, Confidences
 from decal._base.errors import AnswerWarning
 from decal.credal import warn_of_width
@@ -31,7 +34,7 @@ class NewInputs:
         n = len(rows)
         enough = n >= FEWEST_NEW_ROWS or self._seen is not None
         if enough and self.model.confidences() is not None and "unlike" not in self.model._told:
-            more = Confidences.of(rows.logits)
+            more = Confidences.of(rows.logits, units=_units(rows))
             self._seen = more if self._seen is None else self._seen + more
         self.rows += n
         self._width += float(sets.upper.mean() - sets.lower.mean()) * n if n else 0.0
@@ -53,7 +56,7 @@ class NewInputs:
     def _warn_if_unlike(self, new: Confidences, told: set[str]) -> None:
         """The first inputs that are not the labelled ones settle it."""
         fitted = self.model.confidences()
-        if fitted is None or new.rows < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
+        if fitted is None or new.units < FEWEST_NEW_ROWS or fitted.distance(new) < SAME_ROWS:
             return
         told.add("unlike")
         p = fitted.p_value(new)
@@ -64,3 +67,11 @@ class NewInputs:
                 f"ones (p = {p:.1g}). If the model was trained on these, fit on held-out data; if "
                 "the inputs are of another kind, the labels say little about them."
             )
+
+
+def _units(rows: Rows) -> NDArray[Any] | None:
+    """(n,) the image, or other unit, of each row; one alone if classes are the first axis."""
+    grid, units = rows.grid, rows.units
+    if grid is not None and not grid.several and grid.axis == 0 and len(grid.shapes[0]) > 1:
+        units = np.zeros(len(rows), np.intp)
+    return None if units is None else np.asarray(units)

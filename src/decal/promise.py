@@ -117,7 +117,9 @@ class Promise:
     def _of_units(self, unit: str) -> str:
         """The sentence about images, or whatever else holds several inputs."""
         if self.tolerate is None:
-            said = f"On average over new {unit}s, at most {_often(self.target, 'label')} is"
+            often = _often(self.target, "label")
+            verb = "is" if often.startswith(("1 ", "every ", "no ")) else "are"
+            said = f"On average over new {unit}s, at most {often} {verb}"
         else:
             often = _often(self.target, f"new {unit}")
             said = f"For at most {often}, more than {self.tolerate:.4g} of the labels are"

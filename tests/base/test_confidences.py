@@ -236,6 +236,48 @@ def test_a_saved_model_remembers_how_sure_it_was(tmp_path):
     decal.Decalibrator.load(tmp_path / "older.npz").predict(other)
 
 
+def noisy_images(n, seed=0):
+    """Logits (n, 4, 8, 8) of images each of which the model is sure, or unsure, as a whole."""
+    rng = np.random.default_rng(seed)
+    scale = rng.gamma(2.0, size=(n, 1, 1, 1))
+    z = scale * rng.standard_normal((n, 4, 8, 8))
+    return z, (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+
+
+def test_images_are_compared_as_images_and_not_as_independent_pixels():
+    by_pixels = []
+    for seed in range(20):
+        z, y = noisy_images(100, seed)
+        new, _ = noisy_images(100, seed + 100)
+        d = decal.decalibrate(z, y, alpha=0.9, dim=1)
+        d.predict(new, dim=1)  # warnings are errors
+        old, rows = (Confidences.of(np.moveaxis(part, 1, -1).reshape(-1, 4)) for part in (z, new))
+        by_pixels.append(old.p_value(rows))
+    assert np.mean(np.array(by_pixels) < 1e-3) > 0.5
+    assert d.confidences().rows == pytest.approx(6400)
+    assert d.confidences().units == pytest.approx(100)
+    other = decal.decalibrate(z, y, alpha=0.9, dim=1)
+    one = np.concatenate([*new[:40]], axis=1)
+    other.predict(9 * one, dim=0)  # one image proves nothing
+    with pytest.warns(decal.AnswerWarning, match="logits must look like those"):
+        other.predict(9 * new, dim=1)
+
+
+def test_units_add_up_and_are_kept(tmp_path):
+    z, y = noisy_images(60)
+    whole = decal.decalibrate(z, y, alpha=0.9, dim=1)
+    parts = decal.Decalibrator(0.9)
+    for some in (slice(20), slice(20, 60)):
+        parts.partial_fit(z[some], y[some], dim=1)
+    whole.save(tmp_path / "model.npz")
+    for d in (parts, decal.load(tmp_path / "model.npz")):
+        np.testing.assert_allclose(d.confidences().sums, whole.confidences().sums)
+    older = Confidences.restore(
+        whole.confidences().arrays() | {"sums": whole.confidences().sums[:3]}, 4
+    )
+    assert older.units == older.rows
+
+
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [

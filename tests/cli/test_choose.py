@@ -122,3 +122,18 @@ def test_every_class_or_group_has_an_alpha_of_its_own(model):
 )
 def test_bad_questions_are_refused(model, options, message):
     assert message in refused("choose", model, "logits.csv", *options)
+
+
+@pytest.mark.filterwarnings("ignore:inputs that come in images")  # a promise about pixels
+@pytest.mark.parametrize("wish", [("--width", 0.2), ("--miss", 0.1)])
+def test_pixels_give_the_alpha_of_the_rows_that_are_not_ignored(model, wish):
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 2, (60, 3, 4, 5))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    y[rng.random(y.shape) < 0.1] = 255
+    known = y != 255
+    np.savez("pixels.npz", logits=z, labels=y)
+    np.savez("rows.npz", logits=np.moveaxis(z, 1, -1)[known], labels=y[known])
+    dense = ("--dim", 1, "--ignore-index", 255)
+    pixels = succeed("choose", model, "pixels.npz", *dense, *wish).stdout
+    assert pixels == succeed("choose", model, "rows.npz", *wish).stdout

@@ -5,7 +5,7 @@ They tell of labels that do not belong to their logits, and of new inputs unlike
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -58,18 +58,26 @@ class Confidences:
     Tables are of the class predicted and the label, both modulo B. There is one; or one for each of
     the labels, of which an input may have several. The sums are that of squared weights, which
     tells how many equal rows these are worth; the weight of the rows predicted right, ties counted
-    as right; and the sum of the largest probabilities.
+    as right; the sum of the largest probabilities; and that of the squared weights of units, such
+    as images, whose rows are alike.
     """
 
     histogram: Array  # (BINS,) weight of the rows by the log-odds of their largest probability
     tables: Array  # (G, B, B) weights
-    sums: Array  # (3,)
+    sums: Array  # (4,)
 
     @classmethod
     def of(
-        cls, logits: Any, labels: NDArray[np.intp] | None = None, weights: Array | None = None
+        cls,
+        logits: Any,
+        labels: NDArray[np.intp] | None = None,
+        weights: Array | None = None,
+        units: NDArray[Any] | None = None,
     ) -> Self:
-        """Of logits (n, K) or TopLogits, n >= 1; without labels, all rows count as right."""
+        """Of logits (n, K) or TopLogits, n >= 1; without labels, all rows count as right.
+
+        Rows of one of the units (n,), such as an image, are no independent evidence.
+        """
         n, K = logits.shape
         counted = np.arange(n) if weights is None else np.flatnonzero(weights)
         columns = logits.classes.shape[1] if hasattr(logits, "classes") else K
@@ -83,7 +91,11 @@ class Confidences:
         w = np.ones(len(some)) if weights is None else weights[some]
         w = w * ((n if weights is None else weights.sum()) / w.sum())
         y = predicted if y is None else y
-        return cls._counted(predicted, y, right, log_odds, w, K)
+        found = cls._counted(predicted, y, right, log_odds, w, K)
+        if units is not None:
+            of_units = np.bincount(np.unique(units[some], return_inverse=True)[1], w)
+            found.sums[3] = of_units @ of_units
+        return found
 
     @classmethod
     def of_answers(cls, logits: Logits, answers: NDArray[np.int8], weights: Array | None) -> Self:
@@ -112,10 +124,11 @@ class Confidences:
         B = min(classes, BUCKETS)
         bins = np.clip((log_odds - LOWEST) / BIN_WIDTH, 0, BINS - 1).astype(np.intp)
         cell = (group * B + predicted % B) * B + labels % B
+        squares = weights @ weights
         return cls(
             _sums(bins, weights, BINS),
             _sums(cell, weights, groups * B * B).reshape(groups, B, B),
-            np.array([weights @ weights, weights[right].sum(), weights @ sigmoid(log_odds)]),
+            np.array([squares, weights[right].sum(), weights @ sigmoid(log_odds), squares]),
         )
 
     def __add__(self, other: Confidences) -> Confidences:
@@ -132,6 +145,11 @@ class Confidences:
     def rows(self) -> float:
         """How many rows of equal weight are worth as much."""
         return self.weight**2 / float(self.sums[0])
+
+    @property
+    def units(self) -> float:
+        """How many units of equal weight are worth as much; without any, rows."""
+        return self.weight**2 / float(self.sums[3])
 
     @property
     def accuracy(self) -> float:
@@ -207,7 +225,7 @@ class Confidences:
         """
         from scipy.special import kolmogorov
 
-        n, m = (min(each.rows, ROWS_COMPARED) for each in (self, other))
+        n, m = (min(each.units, ROWS_COMPARED) for each in (self, other))
         return float(kolmogorov(self.distance(other) * np.sqrt(n * m / (n + m))))
 
     def distance(self, other: Confidences) -> float:
@@ -225,13 +243,15 @@ class Confidences:
     def restore(cls, arrays: dict[str, NDArray[Any]], classes: int) -> Self:
         """From such arrays of K classes; ValueError if they cannot be."""
         found = cls(**{name: np.asarray(array, np.float64) for name, array in arrays.items()})
+        if found.sums.shape == (3,):  # as older files have it, which knew of no units
+            found = replace(found, sums=np.append(found.sums, found.sums[0]))
         B = min(classes, BUCKETS)
         shapes = found.histogram.shape, found.tables.shape, found.sums.shape
-        if shapes != ((BINS,), (1, B, B), (3,)):
+        if shapes != ((BINS,), (1, B, B), (4,)):
             raise ValueError(f"confidences must be of {classes} classes: got shapes {shapes}")
         if any(not np.all((array >= 0) & (array < np.inf)) for array in found.arrays().values()):
             raise ValueError("confidences must be counts")
-        if not (found.weight > 0 and found.sums[0] > 0):
+        if not (found.weight > 0 and found.sums[0] > 0 and found.sums[3] > 0):
             raise ValueError("confidences must be of some rows")
         return found
 

@@ -86,7 +86,9 @@ def choose(
     fitted = decal.Decalibrator.load(model)
     if wish == "hold":
         _require_local(fitted)
-    needed = {"width": (), "coverage": ("truth",)}.get(wish, ("labels",))
+    needed: tuple[str, ...] = {"width": (), "coverage": ("truth",)}.get(wish, ("labels",))
+    if reading.ignore_index is not None:
+        needed = (*needed, *({"labels"} - {*needed}))
     folder = open_folder(
         logits,
         labels=labels if "labels" in needed else None,

@@ -18,8 +18,10 @@ EXPORT_EXAMPLES = """Examples:
     decal export model.npz classifier.onnx -o credal.onnx
     decal export model.npz net.onnx -o credal.onnx --classifier-output logits
     decal export model.npz -o head.onnx --kept e_admissible
+    decal export model.npz unet.onnx -o credal.onnx --dim 1
 Output:
-    the classifier's own inputs and outputs, and two outputs more, lower and upper (n × K); with \
+    the classifier's own inputs and outputs, and two outputs more, lower and upper, in the shape \
+of the logits; with \
 --kept also kept, true for the possible classes. \
 Without CLASSIFIER, a file that takes logits.
 """
@@ -47,6 +49,12 @@ def export(
             HEAD_RULES,
         ),
     ] = None,
+    dim: Annotated[
+        int,
+        options.option(
+            "Axis of the classes, behind a network of pixels: 1 for N × K × H × W.", "AXIS"
+        ),
+    ] = -1,
     force: options.ForceOption = False,
 ) -> None:
     """Write an ONNX file that returns probability ranges.
@@ -60,13 +68,13 @@ def export(
     fitted = decal.Decalibrator.load(model)
     level = fitted.alpha if alpha is None else alpha
     if classifier is None:
-        export_head(fitted, out, alpha=level, kept=kept)
+        export_head(fitted, out, alpha=level, kept=kept, dim=dim)
     else:
         bounds = head_outputs(classifier)
         if {"lower", "upper"} & set(bounds):
             rule, remedy = "have no head yet", "Give the classifier that the head was added to."
             raise InputError("CLASSIFIER", rule, f"{classifier} with {', '.join(bounds)}", remedy)
-        append_head(classifier, fitted, out, alpha=level, output=output, kept=kept)
+        append_head(classifier, fitted, out, alpha=level, output=output, kept=kept, dim=dim)
     behind = "alone" if classifier is None else f"behind {classifier}"
     outputs = "lower and upper" if kept is None else "lower, upper and kept"
     say(f"Wrote {out}: {outputs} at alpha {level:g}, {behind}", style="green")

@@ -11,7 +11,7 @@ import numpy as np
 
 from decal._base.data_frames import order_of, require_same_order
 from decal._base.errors import AnswerWarning, InputError
-from decal._base.numerics import Array, Indices, Mask, row_sums
+from decal._base.numerics import Array, Indices, Mask, row_blocks, row_sums
 from decal._base.row_checks import check_class_names
 from decal._base.set_checks import check_bounds, read_frames
 from decal._base.settings import check_tolerance
@@ -239,9 +239,13 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
 
 def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:
     """The bounds (n, K) that members of non-empty boxes attain: within the given ones."""
-    # Round-off in the sums must not take from a box what it does not have...
-    room_up = np.maximum(1 - row_sums(lower), 0.0)[:, None]
-    room_down = np.maximum(row_sums(upper) - 1, 0.0)[:, None]
-    low, high = np.maximum(lower, upper - room_down), np.minimum(upper, lower + room_up)
-    # ...nor let endpoints that coincide cross.
-    return np.minimum(low, high), high
+    low, high = np.empty_like(lower), np.empty_like(upper)
+    for rows in row_blocks(*lower.shape):
+        a, b = lower[rows], upper[rows]
+        # Round-off in the sums must not take from a box what it does not have...
+        room_up = np.maximum(1 - row_sums(a), 0.0)[:, None]
+        room_down = np.maximum(row_sums(b) - 1, 0.0)[:, None]
+        np.minimum(b, a + room_up, out=high[rows])
+        # ...nor let endpoints that coincide cross.
+        np.minimum(np.maximum(a, b - room_down), high[rows], out=low[rows])
+    return low, high

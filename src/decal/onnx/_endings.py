@@ -41,22 +41,26 @@ class Ending:
 def find_output(model: onnx.ModelProto, output: str | None) -> str:
     """The output that holds scores: the one named, or the only one but for bounds of heads."""
     graph, makers = model.graph, producers(model.graph)
-    scores = [str(value.name) for value in graph.output if _holds_scores(value, makers)]
+    axes = {str(value.name): _axes_of_scores(value, makers) for value in graph.output}
     told = [entry.key for entry in model.metadata_props]
-    return choose_output([value.name for value in graph.output], scores, told, output)
+    return choose_output(axes, told, output)
 
 
-def choose_output(
-    present: list[str], scores: list[str], told: Iterable[str], output: str | None
-) -> str:
-    """The output named, or the only one of `scores` that is no bound by metadata keys `told`."""
+def choose_output(axes: dict[str, int], told: Iterable[str], output: str | None) -> str:
+    """The output named, or the only one with scores that is no bound by metadata keys `told`.
+
+    `axes` are those of each output of floats, and 0 of others: matrices come before pixels.
+    """
+    present = [*axes]
     if output is not None:
         if output not in present:
             rule = f"be one of the model's, {listing(present)}"
             raise InputError(Setting("output"), rule, repr(output))
         return output
     bounds = _bounds_of_heads(present, told)
-    found = [name for name in scores if name not in bounds]
+    others = [name for name in present if name not in bounds]
+    found = [name for name in others if axes[name] == 2]
+    found = found or [name for name in others if axes[name] > 2]
     if len(found) != 1:
         but = f", where {listing(bounds)} are bounds of a head" if bounds else ""
         fact = f"{listing(found) or 'none'} of {listing(present)}{but}"
@@ -127,13 +131,14 @@ def _divided_exponentials(
     return above if below.input[0] == above.output[0] else None
 
 
-def _holds_scores(value: onnx.ValueInfoProto, makers: dict[str, onnx.NodeProto]) -> bool:
-    """Whether an output is a matrix of floats, or dictionaries of them, as ZipMap makes."""
+def _axes_of_scores(value: onnx.ValueInfoProto, makers: dict[str, onnx.NodeProto]) -> int:
+    """How many axes an output of floats has; 2 if unknown, or of dictionaries, as ZipMap makes."""
     if value.name in makers and makers[value.name].op_type == "ZipMap":
-        return True
+        return 2
     tensor = value.type.tensor_type
-    unknown = not tensor.HasField("shape")
-    return tensor.elem_type in FLOATS and (unknown or len(tensor.shape.dim) == 2)
+    if tensor.elem_type not in FLOATS:
+        return 0
+    return len(tensor.shape.dim) if tensor.HasField("shape") else 2
 
 
 def expose_logits(graph: onnx.GraphProto, end: Ending, prefix: str) -> str:

@@ -52,12 +52,14 @@ def append_head(
     output: str | None = None,
     names: tuple[str, ...] = ("lower", "upper"),
     kept: str | None = None,
+    dim: int = -1,
 ) -> Path:
     """The path of a classifier with a credal head: inputs in, lower and upper probabilities out.
 
-    The new file has the classifier's inputs and outputs and two outputs more, (n, K) each: those of
-    `decalibrator.predict`. It runs without decal and PyTorch, in float32, or in float64 if the
-    classifier's output is. A head for logits attaches to what goes into a final Softmax.
+    The new file has the classifier's inputs and outputs and two outputs more, in the shape of the
+    logits: those of `decalibrator.predict`. It runs without decal and PyTorch, in float32, or in
+    float64 if the classifier's output is. A head for logits attaches to what goes into a final
+    Softmax.
 
     Parameters
     ----------
@@ -77,8 +79,10 @@ def append_head(
         Names of the new outputs; a third one is that of the kept classes, by default "kept".
     kept : str, optional
         "e_admissible", "interval_dominance", "majority", "ordered_majority" or, of a model with a
-        tree, "node": one output more, (n, K) bool, the classes that this rule keeps, as
+        tree, "node": one output more, of bool, the classes that this rule keeps, as
         `decalibrator.predict(...).decide(rule)` has them.
+    dim : int
+        The axis of the classes: 1 behind a network that labels pixels, (n, K, height, width).
 
     Examples
     --------
@@ -107,19 +111,22 @@ def append_head(
     value = _attachment(graph, end, prefix, found, decalibrator)
     declared = next(v.type.tensor_type for v in graph.output if v.name == found)
     K = len(decalibrator.class_weights)
-    _require_classes_last(declared, K, found)
+    _require_classes(declared, K, found, dim)
     double = declared.elem_type == TensorProto.DOUBLE
     (opset,) = (entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     ops = Operations(prefix, opset, np.float64 if double else np.float32)
-    *rows, columns = _shape(declared) or [None, None]
-    if columns != K:  # unknown: a graph that gives anything but n rows of K columns fails
-        wanted = GraphTensor(ops, value, ops.dtype, K), ops.vector([0, K])
-        value = ops.node("Reshape", *wanted, dtype=ops.dtype, last=K).name
-    made = _write_head(ops, value, decalibrator, alpha, names, kept)
+    shape = _shape(declared)
+    if dim == -1:
+        *rows, columns = shape or [None, None]
+        shape = [*rows, K]
+        if columns != K:  # unknown: a graph that gives anything but n rows of K columns fails
+            wanted = GraphTensor(ops, value, ops.dtype, K), ops.vector([0, K])
+            value = ops.node("Reshape", *wanted, dtype=ops.dtype, last=K).name
+    made = _write_head(ops, value, decalibrator, alpha, names, kept, dim)
     graph.node.extend(ops.nodes)
     graph.initializer.extend(ops.initializers)
-    graph.output.extend(_declared(names, made, [*rows, K]))
-    _tell(proto, decalibrator, alpha, names, kept)
+    graph.output.extend(_declared(names, made, shape or None))
+    _tell(proto, decalibrator, alpha, names, kept, dim)
     return _save(proto, Path(out), beside=bool(weights))
 
 
@@ -130,12 +137,14 @@ def export_head(
     alpha: float | None = None,
     dtype: str = "float32",
     kept: str | None = None,
+    dim: int = -1,
 ) -> Path:
     """The path of a decalibrator's predictions as an ONNX file: logits in, bounds out.
 
     Its input is "logits", or "probabilities" if the decalibrator takes these; its outputs are
-    "lower" and "upper", (n, K) each, and "kept" if asked for; `dtype`, "float32" or "float64", is
-    that of all numbers. The other parameters are those of `append_head`.
+    "lower" and "upper", and "kept" if asked for: (n, K) each, or with `dim` of as many axes as the
+    logits. `dtype`, "float32" or "float64", is that of all numbers. The other parameters are those
+    of `append_head`.
 
     Examples
     --------
@@ -151,15 +160,15 @@ def export_head(
     ops = Operations("", HEAD_OPSET, dtype)
     name = "probabilities" if decalibrator.probabilities else "logits"
     names = _with_kept(("lower", "upper"), kept)
-    made = _write_head(ops, name, decalibrator, alpha, names, kept)
-    shape: list[Any] = ["n", len(decalibrator.class_weights)]
+    made = _write_head(ops, name, decalibrator, alpha, names, kept, _check_dim(dim))
+    shape: list[Any] | None = ["n", len(decalibrator.class_weights)] if dim == -1 else None
     given = helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
     outputs = _declared(names, made, shape)
     graph = helper.make_graph(ops.nodes, "decal", [given], outputs, ops.initializers)
     opsets = [helper.make_opsetid("", HEAD_OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=HEAD_IR)
     proto.producer_name = "decal"
-    _tell(proto, decalibrator, alpha, names, kept)
+    _tell(proto, decalibrator, alpha, names, kept, dim)
     return _save(proto, Path(out), beside=False)
 
 
@@ -170,10 +179,13 @@ def _write_head(
     alpha: float,
     names: tuple[str, ...],
     kept: str | None,
+    dim: int,
 ) -> list[GraphTensor]:
     """Append the nodes that lead from a value of the graph to bounds of these names."""
     K, reference = len(decalibrator.class_weights), decalibrator.reference_model
     z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
+    if dim != -1:
+        z, shape = ops.classes_last(z, dim)
     if decalibrator.probabilities:
         z = logs_of_probabilities(ops, z, decalibrator.floor)
     center: Any = ops.constant(reference.center)
@@ -187,6 +199,8 @@ def _write_head(
     if kept == "node":
         leaves = tuple(ops.constant(part) for part in (decalibrator.leaves, decalibrator.leaves.T))
     made: Any = head_bounds(inputs, center, scale, steps, kept, leaves)
+    if dim != -1:
+        made = [ops.restored(found, shape) for found in made]
     for name, found in zip(names, made, strict=True):
         ops.nodes.append(helper.make_node("Identity", [found.name], [name], f"{ops.prefix}{name}"))
     return list(made)
@@ -200,8 +214,10 @@ def _with_kept(names: tuple[str, ...], kept: str | None) -> tuple[str, ...]:
     return (*names, "kept") if len(names) == 2 else names
 
 
-def _declared(names: tuple[str, ...], made: list[GraphTensor], shape: list[Any]) -> list[Any]:
-    """Outputs of a graph, by their names, types and shape."""
+def _declared(
+    names: tuple[str, ...], made: list[GraphTensor], shape: list[Any] | None
+) -> list[Any]:
+    """Outputs of a graph, by their names, types and shape, if that is known."""
     kinds = (KINDS[tensor.dtype] for tensor in made)
     return [
         helper.make_tensor_value_info(name, kind, shape)
@@ -277,8 +293,15 @@ def _require_new(names: tuple[str, ...], graph: onnx.GraphProto, count: int) -> 
         raise InputError(Setting("names"), rule, fact, remedy)
 
 
-def _require_classes_last(declared: Any, K: int, output: str) -> None:
-    """InputError if an output cannot be numbers per class (..., K), by what the file says of it."""
+def _check_dim(dim: Any) -> int:
+    """The number of an axis."""
+    if isinstance(dim, bool) or not isinstance(dim, int):
+        raise InputError("dim", "be the number of an axis", repr(dim))
+    return dim
+
+
+def _require_classes(declared: Any, K: int, output: str, dim: int) -> None:
+    """InputError if an output has not the K classes on this axis, by what the file says of it."""
     if declared.elem_type not in (TensorProto.UNDEFINED, TensorProto.BFLOAT16, *FLOATS):
         kind = TensorProto.DataType.Name(declared.elem_type).lower()
         raise InputError("output", "hold floats", f"{output!r} of type {kind}")
@@ -289,9 +312,16 @@ def _require_classes_last(declared: Any, K: int, output: str) -> None:
     fact = f"{output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
     if not others:
         raise InputError("output", "be a matrix with a row per input", fact)
+    if _check_dim(dim) != -1:
+        if not -len(shape) <= dim < len(shape):
+            rule = f"be an axis of {output!r}, of which there are {len(shape)}"
+            raise InputError("dim", rule, f"{dim}")
+        if isinstance(shape[dim], int) and shape[dim] != K:
+            raise InputError("dim", f"be the axis of the {K} classes", f"{dim} of {fact}")
+        return  # one of unknown length is checked by the graph
     if K in others[1:]:
-        remedy = "Export the classifier with a row per pixel or token; of PyTorch, one that "
-        remedy += f"returns logits.movedim({others.index(K, 1)}, -1).flatten(0, -2)."
+        remedy = f"Pass dim={others.index(K, 1)} if that axis has the classes, "
+        remedy += f"dim={len(others)} if the last one has."
         rule = "have classes in the last axis, and no axis between as long"
         raise InputError("output", rule, f"{fact}, and {K} classes", remedy)
     if isinstance(columns, int) and columns != K:
@@ -332,6 +362,7 @@ def _tell(
     alpha: float,
     names: tuple[str, ...],
     kept: str | None,
+    dim: int,
 ) -> None:
     """Add what the head is to the model's properties, below those of heads appended before."""
     import decal
@@ -344,6 +375,7 @@ def _tell(
         "settings": repr(decalibrator),
         "decal": decal.__version__,
     } | ({} if kept is None else {"kept": kept})
+    said |= {} if dim == -1 else {"dim": dim}
     entry = proto.metadata_props.add()
     entry.key, entry.value = head_key(*names[:2]), json.dumps(said)
 

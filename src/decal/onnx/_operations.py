@@ -192,6 +192,26 @@ class Operations:
     def _value(self, x: Any, dtype: Any) -> GraphTensor:
         return x if isinstance(x, GraphTensor) else self.constant(x, dtype)
 
+    # Axes
+
+    def classes_last(self, z: GraphTensor, dim: int) -> tuple[GraphTensor, GraphTensor]:
+        """Logits with classes on the axis `dim` as (before, after, K), and their shape.
+
+        The graph fails where that axis has another length.
+        """
+        K, whole = z.last, self.node("Shape", z, dtype=np.int64, last=1)
+        at, count = self.vector([dim]), self.vector([K])
+        wanted = self.node("ScatterElements", whole, at, count, dtype=np.int64, last=1)
+        checked = self.node("Reshape", z, wanted, dtype=z.dtype, last=1)
+        parts = self.node("Flatten", checked, dtype=z.dtype, last=1, axis=dim)
+        parts = self.node("Reshape", parts, self.vector([0, K, -1]), dtype=z.dtype, last=1)
+        return self.node("Transpose", parts, dtype=z.dtype, last=K, perm=[0, 2, 1]), whole
+
+    def restored(self, x: GraphTensor, shape: GraphTensor) -> GraphTensor:
+        """What `classes_last` took apart, in the shape that it had."""
+        swapped = self.node("Transpose", x, dtype=x.dtype, last=1, perm=[0, 2, 1])
+        return self.node("Reshape", swapped, shape, dtype=x.dtype, last=1)
+
     # The functions of PyTorch
 
     def where(self, condition: GraphTensor, chosen: Any, other: Any) -> GraphTensor:

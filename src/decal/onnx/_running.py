@@ -45,7 +45,8 @@ def run(
 ) -> NDArray[Any]:
     """The logits (n, K) that an ONNX classifier gives to inputs, in its precision.
 
-    If the graph ends in a Softmax or a Sigmoid, `read` has to say what is wanted.
+    Those of pixels or tokens have more axes, and one size. If the graph ends in a Softmax or a
+    Sigmoid, `read` has to say what is wanted.
 
     Parameters
     ----------
@@ -83,14 +84,15 @@ def run(
     check_count(batch_size, "batch_size")
     session, name, is_seen = _opened(model, output, read, providers)
     found = [
-        _matrix(session.run([name], feed)[0], rows, name)
+        _scores(session.run([name], feed)[0], rows, name)
         for feed, rows in _feeds(session, inputs, batch_size, progress)
     ]
     if not found:
         raise InputError("inputs", "hold at least one batch", "none")
-    widths = {part.shape[1] for part in found}
-    if len(widths) > 1:
-        raise InputError("model", "give as many columns to every batch", f"{sorted(widths)}")
+    if len({part.shape[1:] for part in found}) > 1:
+        fact = f"{sorted({part.shape[1:] for part in found})}"
+        remedy = "Run inputs of one size at a time."
+        raise InputError("model", "give results of one shape to every batch", fact, remedy)
     values = np.concatenate(found)
     if read != "probabilities" and look_like_probabilities(values):
         way = "Pass read='probabilities'"
@@ -157,13 +159,13 @@ def _require_choice(end: Ending, output: str, read: str | None) -> None:
 def _session_output(session: Any, output: str | None) -> str:
     """The output of a session that holds numbers per class."""
     kinds = ("tensor(float)", "tensor(double)", "tensor(float16)")
-    scores = [
-        str(v.name)
-        for v in session.get_outputs()
-        if (v.type in kinds and len(v.shape or (0, 0)) == 2) or v.type.startswith("seq(map(")
-    ]
-    present = [str(v.name) for v in session.get_outputs()]
-    return choose_output(present, scores, session.get_modelmeta().custom_metadata_map, output)
+    axes = dict.fromkeys((str(v.name) for v in session.get_outputs()), 0)
+    for v in session.get_outputs():
+        if v.type in kinds:
+            axes[v.name] = len(v.shape or (0, 0))
+        elif v.type.startswith("seq(map("):
+            axes[v.name] = 2
+    return choose_output(axes, session.get_modelmeta().custom_metadata_map, output)
 
 
 # Inputs
@@ -224,12 +226,12 @@ def _typed(values: Any, wanted: Any) -> NDArray[Any]:
     return array.astype(kind)
 
 
-def _matrix(found: Any, rows: int, name: str) -> NDArray[Any]:
-    """(rows, K) what the model gave to a batch; of dictionaries, their values."""
+def _scores(found: Any, rows: int, name: str) -> NDArray[Any]:
+    """(rows, ...) what the model gave to a batch; of dictionaries, their values."""
     if isinstance(found, list) and found and isinstance(found[0], Mapping):
         found = np.array([list(row.values()) for row in found])
     array = np.asarray(found)
-    if array.ndim != 2 or len(array) < rows:
+    if array.ndim < 2 or len(array) < rows:
         rule = f"give a row per input and a column per class as {name!r}"
         fact = f"shape {array.shape} for {rows} inputs"
         raise InputError("model", rule, fact, "Choose another output=.")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from decal._base.errors import IN_ARRAY, InputError, Place
+from decal._base.errors import IN_ARRAY, InputError, Place, listing
 from decal._base.numerics import row_blocks
 from decal._base.row_checks import (
     ONE_SCORE,
@@ -20,7 +20,7 @@ from decal._base.row_checks import (
     to_numpy,
 )
 from decal.evaluate import Evaluation
-from decal.grids import Grid, GridPlace, class_axis
+from decal.grids import Grid, GridPlace, check_ignored, class_axis
 from decal.io.progress import on_terminal, tracked
 from decal.model import promised_sets
 
@@ -79,14 +79,12 @@ class Batch(NamedTuple):
         Images, or sentences, are the first axis; all is one image if that holds the classes.
         """
         z, y = self.logits.movedim(self.axis, -1), self.labels
-        z = z.reshape(-1, z.shape[-1])
         first = torch.arange(len(y)) if self.axis else torch.zeros(len(y), dtype=torch.int64)
         units = first.repeat_interleave(y[:1].numel())
-        y = y.flatten()
         if ignore_index is None:
-            return z, y, units
+            return z.reshape(-1, z.shape[-1]), y.flatten(), units
         known = y != ignore_index
-        return z[known], y[known], units[known]
+        return z[known], y[known], units[known.flatten()]
 
     def images(self) -> list[tuple[Tensor, Tensor]]:
         """Logits and labels of each image."""
@@ -117,6 +115,7 @@ def labelled_logits(
     ignore_index: int | None = None,
 ) -> Iterator[Batch]:
     """Checked logits and labels of every batch, in the precision that the model gives."""
+    check_ignored(ignore_index)
     first, K, known, axis = 0, None, 0, dim
     batches = tracked(loader, "logits", unit="batches", show=progress and on_terminal())
     for number, batch in enumerate(batches):
@@ -204,9 +203,13 @@ def promised(decalibrator: Any, logits: Tensor) -> Any:
 
 @contextmanager
 def _explained(inputs: Any, number: int) -> Iterator[None]:
-    """Complaints of a model about the types of its inputs say what the inputs are."""
+    """Complaints of a model about its inputs say what these are."""
     try:
         yield
+    except RuntimeError as error:
+        found = f"The model's inputs in batch {number}: {_described(inputs)}."
+        error.add_note(f"{found} If the loader yields logits already, pass None as the model.")
+        raise
     except (TypeError, AttributeError) as error:
         several = inputs if isinstance(inputs, tuple | list) else [inputs]
         given = [("", value) for value in several]
@@ -318,12 +321,19 @@ def at_least_float32(tensor: Tensor) -> Tensor:
 
 
 def logits_of(output: Any, rows: int | None) -> Tensor:
-    """Logits in what a model returned, or its `.logits`: (rows, K), unless rows are None."""
-    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    """Logits in what a model returned: (rows, K), unless rows are None.
+
+    A tensor, the `.logits` of an object, or what a mapping has as "logits" or "out".
+    """
+    logits, fact = output, f"a {type(output).__name__}"
+    if isinstance(output, Mapping):
+        logits = output.get("logits", output.get("out"))
+        fact += f" with {listing([repr(key) for key in output]) or 'nothing'}"
+    elif not isinstance(output, Tensor):
+        logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor):
-        rule = "return a tensor of logits, or an object with such a tensor as .logits"
-        remedy = "Wrap the model in a function that picks them."
-        raise InputError("model", rule, f"a {type(output).__name__}", remedy)
+        rule = "return a tensor of logits, or have it as .logits, ['logits'] or ['out']"
+        raise InputError("model", rule, fact, "Wrap the model in a function that picks them.")
     if rows is None:
         return logits
     fact, remedy = f"shape {tuple(logits.shape)}", ""
@@ -396,5 +406,5 @@ def label_tensor(labels: Any, *, dense: bool = False) -> Tensor:
 
 def check_rows(logits: Tensor, place: Place = IN_ARRAY) -> None:
     """InputError about logits (n, K) that are NaN or inf, or of which a row is -inf alone."""
-    if not torch.isfinite(logits).all():
+    if not torch.isfinite(logits.sum()):  # which may also overflow
         check_logits(logits, place=place, masked=True)
