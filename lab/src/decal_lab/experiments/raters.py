@@ -592,7 +592,7 @@ def draw(found: Mapping[str, Line], *, narrow: bool = False) -> Any:
         ax.set_xticks(range(len(RATERS)), RATERS)
         bare(ax)
     axes[0].set_ylim(bottom=0)
-    axes[1].set_yticks(np.arange(0.8, 1.01, 0.05))
+    axes[1].set(ylim=(0.785, 1.005), yticks=np.arange(0.8, 1.01, 0.05))
     name_ends(axes[0], ends, axes[0].get_ylim()[1] / 16)
     axes[1].axhline(1 - SHOWN, color=GREY, lw=1, ls=(0, (4, 2)))
     axes[1].annotate("promised", (0, 1 - SHOWN), xytext=(0, 3), textcoords="offset points",
