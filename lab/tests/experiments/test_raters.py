@@ -7,19 +7,16 @@ import pytest
 
 import decal
 from decal_lab.experiments import ordered, raters
+from decal_lab.experiments.harness import voted_inputs
 from decal_lab.experiments.harness.experiment import Request, run, write
 from decal_lab.experiments.harness.logit_sets import named
 from decal_lab.experiments.harness.rows import Cell, RowStore, provenance
-from lab_helpers.experiment_files import draw, softmax
+from lab_helpers.experiment_files import as_votes, draw
 from lab_helpers.experiment_runs import table
 from lab_helpers.undrawn import undrawn
 
 CNN, NLI, FACES = "cnn_vgg_15_BN_64", "snli_bert0/half", "fer_ferplus"
 PEOPLE = 50
-
-
-def as_votes(rng, truth, people):
-    return np.array([rng.multinomial(people, p / p.sum()) for p in truth.astype(float)])
 
 
 @pytest.fixture(scope="module")
@@ -78,24 +75,6 @@ def test_votes_that_are_no_hundredths_are_not_guessed():
     assert raters.votes_of(data, [], np.array([[1 / 3, 1 / 3, 1 / 3]])) is None
 
 
-def test_labels_are_drawn_without_replacement_where_votes_are_counted():
-    votes = np.array([[3.0, 1.0, 0.0], [1.0, 0.0, 1.0]] * 2000)
-    people = raters.Voted(np.zeros_like(votes), votes, counted=True)
-    drawn = people.drawn("2", np.random.default_rng(0))
-    assert (drawn.number == 2).all()
-    assert (drawn.counts <= votes).all()
-    assert (drawn.counts[1::2] == votes[1::2]).all()  # two of two
-    # Hypergeometric: both of class 0 with probability (3/4)(2/3).
-    assert (drawn.counts[::2, 0] == 2).mean() == pytest.approx(0.5, abs=0.04)
-    all_of_them = people.drawn("10", np.random.default_rng(0))
-    assert (all_of_them.counts == people.drawn("all", np.random.default_rng(0)).counts).all()
-    shares = raters.Voted(people.logits, people.shares, counted=False)
-    assert not shares.drawn("all", np.random.default_rng(0)).counted
-    twice = shares.drawn("2", np.random.default_rng(0))
-    # With replacement: (3/4)^2.
-    assert (twice.counts[::2, 0] == 2).mean() == pytest.approx(9 / 16, abs=0.04)
-
-
 def test_rows_are_what_the_library_computes(folder, tmp_path):
     design = raters.experiment(Request(folder, tmp_path, quick=True))
     rows = {row["raters"]: row for row in design.rows(Cell(FACES, raters.HOLD, 0))}
@@ -117,63 +96,9 @@ def test_rows_are_what_the_library_computes(folder, tmp_path):
 def test_what_nothing_can_be_promised_of_excludes_nothing():
     rng = np.random.default_rng(0)
     z, _, truth = draw(rng, 20, 3)
-    new = raters.Voted(z, as_votes(rng, truth, 5), counted=True)
+    new = voted_inputs.Voted(z, as_votes(rng, truth, 5), counted=True)
     found = raters.promised(z, new.drawn("1", rng), new, 0.1, 0)
     assert found == {"held": 1.0, "efficiency": 0.0, "proved": 1.0, "refused": 1.0}
-
-
-def test_what_is_proved_holds_of_the_truth():
-    """In a world with a known truth and a quarter of the balls too small: no more are proved."""
-    rng = np.random.default_rng(0)
-    truth = rng.dirichlet(np.ones(3), size=4000)
-    z = np.log(truth)
-    z[::4, 0] += 2
-    votes = as_votes(rng, truth, 20)
-    new = raters.Voted(z, votes.astype(float), counted=True)
-    ball = decal.KLCredalSet(softmax(z), 0.15)
-    held = ball.contains(truth, atol=0).mean()
-    assert 0.75 <= held < 0.9
-    assert raters.proved(ball, new) < held + 0.01
-    assert raters.proved(decal.KLCredalSet(softmax(z), 30.0), new) > 0.97
-
-
-def test_constant_budgets_are_those_of_markov_and_jensen():
-    rng = np.random.default_rng(1)
-    z, _, truth = draw(rng, 4000, 3)
-    z = z + 0.0
-    known = raters.Voted(z[:3000], as_votes(rng, truth[:3000], 5).astype(float), counted=True)
-    new = raters.Voted(z[3000:], truth[3000:].astype(float), counted=False)
-    votes = known.drawn("all", rng)
-    arguments = (known.logits, votes, new, 0.2, 0)
-    found = raters.budgeted(*arguments, kind=raters.CONSTANT)
-    first, rest = np.split(np.random.default_rng([0, 7]).permutation(3000), [900])
-    model = decal.decalibrate(
-        known.logits[first],
-        votes[first],
-        alpha=0.5,
-        directions=[decal.Local(mix=0.001)],
-        reference="auto",
-    )
-    c, p = model.predict_ball(known.logits).center, votes.shares
-    v = np.where(p > 0, p * np.log(np.where(p > 0, p, 1) / c), 0).sum(axis=1)
-    most = math.log(3 / 0.001)
-    budgets = [
-        s + (np.maximum(v[rest] - s, 0).sum() + most - s) / (2101 * 0.2)
-        for s in np.linspace(0, most, 1000, endpoint=False)
-    ]
-    best = decal.KLCredalSet(model.predict_ball(new.logits).center, min(budgets))
-    assert found["efficiency"] == pytest.approx(decal.metrics.efficiency(best), abs=0.01)
-    assert found["held"] >= 0.8
-    pytest.importorskip("sklearn")
-    for kind in (raters.BY_ENTROPY, raters.LEARNT):
-        assert raters.budgeted(*arguments, kind=kind)["held"] >= 0.8
-
-
-def test_bernoulli_sets_with_one_radius_are_those_of_aps():
-    rng = np.random.default_rng(2)
-    z, _, truth = draw(rng, 1000, 5)
-    people = raters.Voted(z, as_votes(rng, truth, 10).astype(float), counted=True)
-    assert raters.same_as_aps(people[:500], people[500:], 0) == 1
 
 
 @undrawn()

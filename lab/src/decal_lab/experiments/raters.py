@@ -15,7 +15,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -44,9 +43,21 @@ from decal_lab.experiments.harness.logit_sets import (
 )
 from decal_lab.experiments.harness.reports import Claim, Report, Table, number, seeds_text
 from decal_lab.experiments.harness.rows import CELL, ORIGIN, Cell, Row, RowStore
+from decal_lab.experiments.harness.unhelpful_sets import (
+    BUDGETS,
+    BY_ENTROPY,
+    CONSTANT,
+    LEARNT,
+    MISS,
+    MIX,
+    RADIUS,
+    ROOM,
+    budgeted,
+    same_as_aps,
+)
+from decal_lab.experiments.harness.voted_inputs import ALL, Voted, measured, shares_of
 
 Array = NDArray[np.float64]
-ALL = "all"
 RATERS, OF_FEW = ("1", "2", "5", "10", ALL), ("1", "2", ALL)
 """How many labels per input; of inputs with about four readers."""
 
@@ -56,11 +67,7 @@ PEOPLE_OF_CHAOSNLI = 100
 STANDARD_ERRORS = 2
 
 HOLD = "decalibrate"
-CONSTANT, BY_ENTROPY, LEARNT = "constant", "by entropy", "learnt"
 BERNOULLI = "Bernoulli sets"
-BUDGETS = (CONSTANT, BY_ENTROPY, LEARNT)
-MIX, ROOM, RADIUS, MISS = 0.001, 0.05, 0.1, 0.1
-PLANNING_SHARE, THRESHOLDS = 0.3, 60
 
 COLUMNS = {
     **CELL,
@@ -91,45 +98,6 @@ TWICE = (SNLI, MNLI, FACES)
 TOLD = "The more people label an input, the narrower are sets with a promise"
 ABOUT_FOUR = 1.7
 """Where the figure has all labels of inputs with four readers, between two and five."""
-
-
-@dataclass(frozen=True)
-class Voted:
-    """Logits of inputs, and what people say of them.
-
-    Attributes
-    ----------
-    logits : (n, K) array
-        Logits.
-    votes : (n, K) array
-        How many people named each class; or shares.
-    counted : bool
-        Whether votes are numbers of people.
-    """
-
-    logits: NDArray[Any]
-    votes: Array
-    counted: bool
-
-    @property
-    def shares(self) -> Array:
-        """(n, K) the share of each class among the votes of every input."""
-        return _shares(self.votes)
-
-    def __getitem__(self, rows: Any) -> Voted:
-        return Voted(self.logits[rows], self.votes[rows], self.counted)
-
-    def drawn(self, raters: str, rng: np.random.Generator) -> decal.Votes:
-        """So many labels of every input; of fewer votes, all of them."""
-        if raters == ALL:
-            make = decal.Votes.of_counts if self.counted else decal.Votes.of_distributions
-            return make(self.votes)
-        m = int(raters)
-        if not self.counted:
-            return decal.Votes.of_counts(rng.multinomial(m, self.shares))
-        votes = self.votes.astype(np.int64)
-        counts = [rng.multivariate_hypergeometric(v, min(m, v.sum())) for v in votes]
-        return decal.Votes.of_counts(np.array(counts))
 
 
 def group_of(name: str) -> str:
@@ -210,10 +178,6 @@ def asked(cell: Cell, quick: bool) -> list[tuple[str, float]]:
 # Data
 
 
-def _shares(votes: Array) -> Array:
-    return np.asarray(votes / votes.sum(axis=1, keepdims=True))
-
-
 def files_of(name: str, folder: Path) -> list[Path]:
     """The files of a data set, and those that may hold its votes."""
     if name in ordered.FILES:
@@ -231,7 +195,7 @@ def load(name: str, folder: Path, seed: int) -> Voted:
     data = named(name)
     prefix = "test_" if data.family == "nli" else ""
     logits, human = read(folder / data.file, f"{prefix}logits", "human")
-    shares = _shares(human.astype(np.float64))
+    shares = shares_of(human.astype(np.float64))
     votes = votes_of(data, files_of(name, folder), shares)
     return Voted(logits, shares if votes is None else votes, votes is not None)
 
@@ -244,7 +208,7 @@ def votes_of(data: DataSet, paths: Iterable[Path], shares: Array) -> Array | Non
     for path in paths:
         with np.load(path, allow_pickle=False) as file:
             votes = file["votes"].astype(np.float64) if "votes" in file.files else np.empty(0)
-        if votes.shape == shares.shape and np.allclose(_shares(votes), shares, atol=1e-6):
+        if votes.shape == shares.shape and np.allclose(shares_of(votes), shares, atol=1e-6):
             return np.asarray(votes)
     return None
 
@@ -262,118 +226,6 @@ def promised(
         return {"held": 1.0, "efficiency": 0.0, "proved": 1.0, "refused": 1.0}
     ball = model.predict_ball(new.logits)
     return measured(ball, new) | {"refused": 0.0}
-
-
-def measured(ball: decal.KLCredalSet, new: Voted) -> dict[str, float]:
-    """Shares held, efficiency of the box, and what the votes of new inputs prove to be held."""
-    held = float(ball.contains(new.shares, atol=0).mean())
-    return {"held": held, "efficiency": decal.metrics.efficiency(ball), "proved": proved(ball, new)}
-
-
-def proved(ball: decal.KLCredalSet, new: Voted) -> float:
-    """A share of balls that hold the truth, or less on average, whatever the truth is.
-
-    With v = KL(shares || center) and budget b, one minus the mean of (v - s)+ / (b - s), which is
-    at least the share of balls missed: for every half of the inputs, s is chosen on the other.
-    """
-    ratio = ball.divergence(new.shares) / ball.radius
-    thresholds = np.linspace(0, 1, THRESHOLDS, endpoint=False)
-
-    def missed(v: Array, s: float) -> float:
-        return float(np.maximum(v - s, 0).mean() / (1 - s))
-
-    halves = ratio[::2], ratio[1::2]
-    found = [
-        missed(one, min(thresholds, key=lambda s: missed(other, s)))
-        for one, other in (halves, halves[::-1])
-    ]
-    return 1 - float(np.mean(found))
-
-
-def budgeted(
-    logits: NDArray[Any], votes: decal.Votes, new: Voted, delta: float, seed: int, *, kind: str
-) -> dict[str, float]:
-    """Sets with budgets b h(x) by the bound of Markov and Jensen, for h of some kind.
-
-    With v = KL(shares || c) and A = log(K / mix), for every s that other rows choose,
-    b = s + (sum (v / h - s)+ + A / min h - s) / ((n + 1) delta).
-    """
-    rng = np.random.default_rng([seed, 7])
-    order = rng.permutation(len(logits))
-    first, rest = np.split(order, [int(PLANNING_SHARE * len(order))])
-    local = decal.Local(mix=MIX)
-    model = decal.decalibrate(
-        logits[first], votes[first], alpha=0.5, directions=[local], reference="auto"
-    )
-    known, there = model.predict_ball(logits), model.predict_ball(new.logits)
-    v = known.divergence(votes.shares)
-    h, h_new = shapes(kind, known.center, there.center, v, first)
-    most, n = (
-        math.log(known.shape[1] / MIX) / (math.sqrt(ROOM) if kind != CONSTANT else 1),
-        len(rest),
-    )
-
-    def budget(ratios: Array, s: float) -> float:
-        mean = float(np.maximum(ratios - s, 0).mean())
-        return s + (n * mean + most - s) / ((n + 1) * delta)
-
-    grid = np.linspace(0, most, 4 * THRESHOLDS, endpoint=False)
-    s = min(grid, key=lambda s: budget((v / h)[first], s))
-    b = budget((v / h)[rest], float(s))
-    return measured(decal.KLCredalSet(there.center, b * h_new), new)
-
-
-def shapes(
-    kind: str, center: Array, new: Array, v: Array, first: NDArray[np.intp]
-) -> tuple[Array, Array]:
-    """How budgets depend on known and on new inputs: not at all, fixed beforehand, or learnt."""
-    if kind == CONSTANT:
-        return np.ones(len(center)), np.ones(len(new))
-    if kind == BY_ENTROPY:
-        return np.sqrt(_entropy(center) + ROOM), np.sqrt(_entropy(new) + ROOM)
-    from sklearn.ensemble import HistGradientBoostingRegressor
-    from sklearn.model_selection import cross_val_predict
-
-    def seen(c: Array) -> Array:
-        return np.column_stack([c, np.sort(c, axis=1), _entropy(c)])
-
-    learner = HistGradientBoostingRegressor(max_iter=50, max_leaf_nodes=8, random_state=0)
-    X = seen(center)
-    fitted = learner.fit(X[first], v[first])
-    expected = fitted.predict(X)
-    expected[first] = cross_val_predict(learner, X[first], v[first], cv=5)
-    h, h_new = (np.sqrt(np.maximum(e, 0) + ROOM) for e in (expected, fitted.predict(seen(new))))
-    return h, h_new
-
-
-def _entropy(c: Array) -> Array:
-    return np.asarray(-(c * np.log(np.where(c > 0, c, 1.0))).sum(axis=1))
-
-
-def same_as_aps(known: Voted, new: Voted, seed: int) -> float:
-    """How many new inputs have the same classes in conformal Bernoulli sets and in those of APS.
-
-    Both take the most probable classes until they have enough, Bernoulli sets in every distribution
-    of a ball of constant radius, APS in its center; enough is what a label missed by few needs.
-    """
-    labels = known.drawn("1", np.random.default_rng([seed, 3])).counts.argmax(axis=1)
-    kept = []
-    for robust in (True, False):
-        (scores, order), (reached, _) = (_reached(part.logits, robust) for part in (known, new))
-        own = np.sort(scores[order == labels[:, None]])
-        k = math.floor(MISS * (len(own) + 1))
-        kept.append(reached <= own[-k])
-    return float((kept[0] == kept[1]).all(axis=1).mean())
-
-
-def _reached(logits: NDArray[Any], robust: bool) -> tuple[Array, NDArray[np.intp]]:
-    """(n, K) what the 1, 2, ... most probable classes have, and (n, K) which these are."""
-    z = logits.astype(np.float64)
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    p = e / e.sum(axis=1, keepdims=True)
-    order = np.argsort(-p, axis=1, kind="stable")
-    ball = decal.KLCredalSet(np.take_along_axis(p, order, axis=1), RADIUS if robust else 0.0)
-    return ball.cumulative()[0], order
 
 
 def _row(raters: str, delta: float, known: Voted, new: Voted, **found: float) -> Row:
