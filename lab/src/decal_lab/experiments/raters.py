@@ -428,7 +428,7 @@ def draw(found: Mapping[str, Line], *, narrow: bool = False) -> Any:
     ends = {}
     beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
     for group, line in found.items():
-        places = [RATERS.index(point[0]) for point in line]
+        places: list[float] = [RATERS.index(point[0]) for point in line]
         look: dict[str, Any] = {"color": on_page(COLOURS[group]), "lw": 1.6, "marker": "o"}
         if known_truth(group):
             ends[group] = line[-1][1], look["color"]
