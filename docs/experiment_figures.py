@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from decal_lab.experiments import local_against_wrapper, local_sets, validity
+from decal_lab.experiments import local_against_wrapper, local_sets, raters, validity
 from decal_lab.experiments.comparison import fashion_figures
 from decal_lab.experiments.comparison.plan import STYLES
 from decal_lab.experiments.harness import curves, figures, score_tables
@@ -95,6 +95,19 @@ def guaranteed(narrow: bool) -> Any:
     return validity.draw(means, validity.DELTAS, narrow=narrow)
 
 
+def people(narrow: bool) -> Any:
+    """Efficiency and share held by the number of labels per input."""
+    shown = {
+        group: [
+            (row["raters"], float(row["efficiency"]), float(row["held"]))
+            for row in found
+            if float(row["promised"]) == 1 - raters.SHOWN
+        ]
+        for group, found in rows("raters/raters", "group").items()
+    }
+    return raters.draw(shown, narrow=narrow)
+
+
 def scores(narrow: bool) -> Any:
     """AUROC of every score, by alpha."""
     found = [row for each in rows("scores/auroc", "target").values() for row in each]
@@ -128,6 +141,7 @@ def drawings() -> Iterator[tuple[str, Callable[[], Any]]]:
         "local/curves": local_curves,
         "local/one_against_ten": one_against_ten,
         "local/validity": guaranteed,
+        "raters/raters": people,
         "scores/auroc": scores,
         "llm/nli": asked,
     }.items():

@@ -4,9 +4,11 @@ All but one from the texts of `decal.datasets.languages` and the wish miss=0.1, 
 pages, wide and narrow ones.
 """
 
+import re
 import sys
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -174,6 +176,30 @@ def ordered(ax: Axes, ink: Ink, narrow: bool) -> None:
     ax.set_title(title, color=ink.muted, fontsize="medium")
 
 
+def raters(ax: Axes, ink: Ink, narrow: bool) -> None:
+    """How many readers may call some tumours malignant, learnt from one reader and from five."""
+    page = Path(__file__).parent / "raters.md"
+    told: dict[str, Any] = {}
+    exec(re.search(r"```python\n(.+?)```", page.read_text("utf-8"), re.DOTALL)[1], told)
+    said, logits, known = told["said"], told["logits"], told["known"]
+    order = 469 + np.argsort(told["share"][469:])
+    shown = order[[2, 40, 65, 70, 76, 84, 97]]
+    names = ["benign", "malignant"]
+    for readers, width, colour in ((1, 13, ink.tint(ink.models[0])), (5, 5, ink.models[0])):
+        votes = decal.Votes.of_annotations(said[known, :readers], classes=names)
+        credal = decal.decalibrate(logits[known], votes, hold=0.8).predict(logits[shown])
+        for y, (low, high) in enumerate(zip(credal.lower[:, 1], credal.upper[:, 1], strict=True)):
+            ax.plot([low, high], [y, y], lw=width, color=colour, solid_capstyle="butt")
+    ax.plot(told["share"][shown], range(len(shown)), "D", ms=6, color=ink.text, zorder=4)
+    ax.set(xlim=(0, 1), ylim=(len(shown) - 0.5, -0.5))
+    ax.set_yticks(range(len(shown)), [f"tumour {row}" for row in shown])
+    ax.set_xlabel("readers who call it malignant")
+    words = ["▬ learnt from one reader", "━ from five", "◆ all readers"]
+    title = "\n".join(words) if narrow else "   ".join(words)
+    ax.set_title(title, color=ink.muted, fontsize="medium")
+    percent(ax)
+
+
 def trees(ax: Axes, ink: Ink, narrow: bool) -> None:
     """The ranges of nodes of one text: the path that is sure, and what is below and beside it."""
     model = decal.decalibrate(
@@ -229,6 +255,7 @@ PICTURES = {
     decisions: ((6.4, 3.1), 3.4),
     label_shift: ((6.6, 3.8), 4.0),
     ordered: ((6.4, 3.3), 3.9),
+    raters: ((6.4, 3.3), 3.9),
     trees: ((6.4, 3.4), 3.6),
 }
 """Inches of the wide drawing, and the height of the narrow one."""

@@ -27,6 +27,11 @@ def draw(rng, rows, classes):
     return logits.astype(np.float32), labels.astype(np.int16), truth.astype(np.float32)
 
 
+def as_votes(rng, truth, people):
+    """(n, K) how many of these people name each class, by draws from the truth."""
+    return np.array([rng.multinomial(people, p / p.sum()) for p in truth.astype(float)])
+
+
 def write_every_family(folder):
     """A file of every family of data sets."""
     rng = np.random.default_rng(0)

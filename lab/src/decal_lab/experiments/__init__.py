@@ -135,6 +135,11 @@ EXPERIMENTS = {
         "ordered",
         needs=("ordered ratings",),
     ),
+    "raters": Listing(
+        "Guaranteed sets by the number of labels per input",
+        "raters",
+        needs=("zero-shot logits", "CNN logits", "NLI logits", "FER+ logits", "ordered ratings"),
+    ),
     "chexpert": Listing(
         "Findings in X-rays: ten models, eight radiologists", "chexpert", needs=("X-ray findings",)
     ),

@@ -38,7 +38,7 @@ class MriPlan(ChaosPlan):
 
     source: str = "mriqc"
     title: str = "ABIDE, a stand-in for QualityMRI"
-    question: str = "Who holds the raters' shares?"
+    question: str = "A stand-in for QualityMRI: who holds the raters' shares?"
     published: tuple[str, str] = ("qualitymri", "torchresnet")
     inputs: str = "measures"
 

@@ -66,7 +66,12 @@ class Rated:
 
     logits: Array
     labels: NDArray[np.intp]
-    shares: Array
+    votes: Array
+
+    @property
+    def shares(self) -> Array:
+        """(n, K) the share of each class among the votes of every input."""
+        return np.asarray(self.votes / self.votes.sum(axis=1, keepdims=True))
 
     def halves(self, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Known rows and new ones."""
@@ -80,7 +85,7 @@ def load(name: str, folder: Path, seed: int) -> Rated:
     shares = votes / votes.sum(axis=1, keepdims=True)
     draws = np.random.default_rng([seed, 0]).random((len(votes), 1))
     labels = (shares.cumsum(axis=1) > draws).argmax(axis=1)
-    return Rated(_cross_fitted(features, labels, groups), labels, shares)
+    return Rated(_cross_fitted(features, labels, groups), labels, votes)
 
 
 def _lidc(folder: Path) -> tuple[Array, Any, list[str]]:
