@@ -125,7 +125,7 @@ class CredalHead(nn.Module):
         self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
         if unknown is not None:
             self.register_buffer("unknown", torch.tensor(unknown, dtype=torch.float64))
-        if kept == "node":
+        if kept == "node" and isinstance(decalibrator, Decalibrator):
             leaves = torch.tensor(decalibrator.leaves, dtype=torch.float64)
             self.register_buffer("leaves", leaves)
         for direction in self.directions:
@@ -233,8 +233,8 @@ class CredalHead(nn.Module):
         if self.kept is None:
             return low, high
         if self.kept == "node":
-            bounds = (torch.from_numpy(b) for b in (box.low, box.high, box.point))
-            found = kept_classes(torch, *bounds, self.kept, self._leaves())
+            exact = [torch.from_numpy(b) for b in (box.low, box.high, box.point)]
+            found = kept_classes(torch, *exact, rule=self.kept, leaves=self._leaves())
             return low, high, found.reshape(z.shape)
         kept = IntervalCredalSet.unchecked(box.low, box.high, box.point).decide(self.kept)
         return low, high, torch.from_numpy(kept).reshape(z.shape)
