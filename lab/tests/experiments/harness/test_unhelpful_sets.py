@@ -12,14 +12,14 @@ from lab_helpers.experiment_files import as_votes, draw
 
 def test_constant_budgets_are_those_of_markov_and_jensen():
     rng = np.random.default_rng(1)
-    z, _, truth = draw(rng, 4000, 3)
+    z, _, truth = draw(rng, 1400, 3)
     z = z + 0.0
-    known = voted_inputs.Voted(z[:3000], as_votes(rng, truth[:3000], 5).astype(float), counted=True)
-    new = voted_inputs.Voted(z[3000:], truth[3000:].astype(float), counted=False)
+    known = voted_inputs.Voted(z[:400], as_votes(rng, truth[:400], 5).astype(float), counted=True)
+    new = voted_inputs.Voted(z[400:], truth[400:].astype(float), counted=False)
     votes = known.drawn("all", rng)
     arguments = (known.logits, votes, new, 0.2, 0)
     found = unhelpful_sets.budgeted(*arguments, kind=unhelpful_sets.CONSTANT)
-    first, rest = np.split(np.random.default_rng([0, 7]).permutation(3000), [900])
+    first, rest = np.split(np.random.default_rng([0, 7]).permutation(400), [120])
     model = decal.decalibrate(
         known.logits[first],
         votes[first],
@@ -31,7 +31,7 @@ def test_constant_budgets_are_those_of_markov_and_jensen():
     v = np.where(p > 0, p * np.log(np.where(p > 0, p, 1) / c), 0).sum(axis=1)
     most = math.log(3 / 0.001)
     budgets = [
-        s + (np.maximum(v[rest] - s, 0).sum() + most - s) / (2101 * 0.2)
+        s + (np.maximum(v[rest] - s, 0).sum() + most - s) / (281 * 0.2)
         for s in np.linspace(0, most, 1000, endpoint=False)
     ]
     best = decal.KLCredalSet(model.predict_ball(new.logits).center, min(budgets))

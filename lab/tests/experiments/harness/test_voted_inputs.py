@@ -38,4 +38,15 @@ def test_what_is_proved_holds_of_the_truth():
     held = ball.contains(truth, atol=0).mean()
     assert 0.75 <= held < 0.9
     assert voted_inputs.proved(ball, new) < held + 0.01
+    v, thresholds = ball.divergence(new.shares), [0.15 * i / 60 for i in range(60)]
+
+    def missed(rows, s):
+        return np.maximum(v[rows] - s, 0).mean() / (0.15 - s)
+
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    found = [
+        missed(one, min(thresholds, key=lambda s: missed(other, s)))
+        for one, other in ((even, odd), (odd, even))
+    ]
+    assert voted_inputs.proved(ball, new) == pytest.approx(1 - np.mean(found))
     assert voted_inputs.proved(decal.KLCredalSet(softmax(z), 30.0), new) > 0.97
