@@ -80,7 +80,7 @@ def for_hold(
             _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, plan, delta, error)
-        notes = tuple(filter(None, (note, SEVERAL if several else "")))
+        notes = (note,) if note else (SEVERAL,) if several else ()
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
     return joined(choices)
