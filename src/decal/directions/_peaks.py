@@ -88,9 +88,9 @@ def widen_by_scale(
 def _widen(low: Array, high: Array, z: Array, first: float, last: float) -> None:
     """Widen bounds (n, K) of logits, in place: to both ends, and to peaks that may be higher."""
     d = z - np.maximum.reduce(z, axis=1, keepdims=True)
-    masked: Mask = d == -np.inf
-    any_masked = np.logical_or.reduce(masked, axis=None)
+    any_masked = np.minimum.reduce(d, axis=None, initial=0.0) == -np.inf
     if any_masked:
+        masked: Mask = d == -np.inf
         d[masked] = 0.0
     # The limit of infinite scales has a slope of 0, like any scale of the ties alone.
     scales = np.array([first, last if last < np.inf else 1.0])[:, None, None]
