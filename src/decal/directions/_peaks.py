@@ -4,7 +4,8 @@ With d = z - max z and A(s) = log sum_k exp(s d_k), a class's log-probability at
 s d_j - A(s): its largest value is the Legendre transform of A at d_j, reached where A'(s) = d_j. A
 is one function for all classes of a row. So, unless few of them ask, it is tabulated once, finely
 enough for its interpolation to be exact, and every class reads its peak from the table: O(K) for
-each of some eighty nodes, instead of O(K) for each class.
+each of some eighty nodes, instead of O(K) for each class; and most nodes take a multiplication per
+class, no exponential.
 """
 
 from __future__ import annotations
