@@ -322,10 +322,11 @@ def _box_of_row(
             own_high = moves[0, 1, down_at - start] / moves[1, 1, down_at - start]
         bounds = low[start:stop], high[start:stop], point[start:stop]
         _end_block(e[start:stop], moves, to_point, to_low, to_high, *bounds)
+    # The point is within, also where a quotient is rounded otherwise than a product.
     if up_at >= 0:
-        low[up_at] = min(own_low, e[up_at] / second_largest)
+        low[up_at] = min(own_low, e[up_at] / second_largest, point[up_at])
     if down_at >= 0:
-        high[down_at] = min(max(own_high, -e[down_at] / second_smallest), 1.0)
+        high[down_at] = min(max(own_high, -e[down_at] / second_smallest, point[down_at]), 1.0)
     return True
 
 
