@@ -7,7 +7,8 @@ times, which suffer least from other load; where users count in time, so does th
 how far a prediction is from what memory allows: the time of reading the logits and writing two
 bounds, over its own. `memory` is the most that was held at once beyond what was there before and
 what is returned, in MB. `--out` writes STEM.json, from which `docs/speed_figure.py` draws the
-curves of time over rows and classes, and STEM.md, the tables. The folder holds
+curves of time over rows and classes, and STEM.md, the tables; with `--only` it puts those rows in
+the place of older ones there. Rows measured beside much other work are marked. The folder holds
 efficientnet_lite0_imagenet_sample.npz. What PyTorch, probly 0.9.1 (Python 3.12 and later) or the
 laboratory are needed for is left out without them.
 """
@@ -53,6 +54,7 @@ REFERENCES = ("best", "halfway", "auto", "consensus")
 TEMPERATURE = ("class", "temperature")
 IMAGENET = "efficientnet_lite0_imagenet_sample.npz"
 BLOCK = 1 << 16
+BUSY = 1.25  # load per core, of which this program is a part, from which rows are marked
 IMPORT = "import time, numpy; t = time.perf_counter(); import decal; s = time.perf_counter() - t"
 FIRST = """; z = numpy.random.default_rng(0).normal(size=(100_000, 10)).astype("f4")
 d = decal.Decalibrator(0.99, directions=("local",)).fit(z[:500], z[:500].argmax(axis=1))
@@ -254,6 +256,7 @@ def measured(row: Row, fast: bool) -> dict[str, Any]:
     times = 100 if repeated(base, row.logits) is not base else 1
     least = timed([repeated(work, row.logits) for work in works]).min(axis=0) / times
     found = {"name": row.name, "reach": row.reach, "passes": least[1] / least[0], "s": least[1]}
+    found["load"] = os.getloadavg()[0]
     if row.predicts:
         found["limit"] = least[2] / least[1]
         found["memory"] = extra_megabytes(row.work)
@@ -346,11 +349,20 @@ def duration(s: float) -> str:
     return f"{s * scale:.3g} {unit}"
 
 
+def busy(row: dict[str, Any]) -> str:
+    """A mark, if much else ran on the machine."""
+    return " †" if row.get("load", 0.0) > BUSY * (os.cpu_count() or 1) else ""
+
+
 def line(row: dict[str, Any]) -> str:
     """One of the table, in Markdown."""
     in_time = row["reach"].endswith("s")
     takes = f"{row['passes']:.1f} passes, {duration(row['s'])}"
-    cells = [row["name"], row["reach"] + (" passes" if row["reach"] and not in_time else ""), takes]
+    cells = [
+        row["name"] + busy(row),
+        row["reach"] + (" passes" if row["reach"] and not in_time else ""),
+        takes,
+    ]
     cells.append(f"{row['plain']:.1f} passes" if "plain" in row else "")
     cells.append(f"{100 * row['limit']:.0f} %" if "limit" in row else "")
     cells.append(f"{row['memory']:.0f} ({row['logits']:.0f})" if "memory" in row else "")
@@ -363,6 +375,33 @@ def beside_line(row: dict[str, Any]) -> str:
     return f"| {row['name']} | {duration(row['decal'])} | {' | '.join(times)} |"
 
 
+def start() -> dict[str, Any]:
+    """The machine, and how long it takes to begin."""
+    versions = f"decal {decal.__version__}, NumPy {np.__version__}, {platform.python_version()}"
+    return {
+        "machine": f"{versions}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
+        "import": min(in_new_process(IMPORT) for _ in range(3)),
+        "first": in_new_process(IMPORT + FIRST),
+        "rows": [],
+        "beside": [],
+    }
+
+
+def heading(found: dict[str, Any]) -> list[str]:
+    """What stands above the rows of the table."""
+    text = (
+        f"`import decal` takes {duration(found['import'])} after NumPy (reach: 100 ms); the first "
+        f"local sets of 100,000 × 10, with nothing compiled yet, {duration(found['first'])} "
+        "(reach: 2 s)."
+    )
+    loads = [row["load"] for row in found["rows"] if busy(row)]
+    if loads:
+        text += f" †: beside other work, at a load average of {min(loads):.0f} to {max(loads):.0f}."
+    if any("ImageNet sample" in row["name"] for row in found["rows"]):
+        text += " The ImageNet sample is not in the repository: see `--data`."
+    return [found["machine"], "", text, "", HEAD, "|---|---:|---:|---:|---:|---:|"]
+
+
 def main() -> None:
     """Print all rows, and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -372,34 +411,27 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = options.data and Path(options.data)
-    versions = f"decal {decal.__version__}, NumPy {np.__version__}, {platform.python_version()}"
-    found: dict[str, Any] = {
-        "machine": f"{versions}; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores",
-        "import": min(in_new_process(IMPORT) for _ in range(3)),
-        "first": in_new_process(IMPORT + FIRST),
-    }
-    start = (
-        f"`import decal` takes {duration(found['import'])} after NumPy (reach: 100 ms); the first "
-        f"local sets of 100,000 × 10, with nothing compiled yet, {duration(found['first'])} "
-        "(reach: 2 s)."
-    )
-    lines = [found["machine"], "", start, "", HEAD, "|---|---:|---:|---:|---:|---:|"]
-    print("\n".join(lines))
+    repeats = bool(options.only and options.out)
+    found = json.loads(options.out.with_suffix(".json").read_text("utf-8")) if repeats else start()
+    print("\n".join(heading(found)))
     fast = load_numba()
-    found["rows"] = []
+    known = {row["name"]: row for row in found["rows"]}
+    names = []
     for rows in ROWS:
         for row in rows(folder):
+            names.append(row.name)
             if options.only in row.name:
-                found["rows"].append(measured(row, fast))
-                lines.append(line(found["rows"][-1]))
-                print(lines[-1], flush=True)
+                known[row.name] = measured(row, fast)
+                print(line(known[row.name]), flush=True)
+    found["rows"] = [known[name] for name in names if name in known]
     if not options.only:
         found["beside"] = list(beside())
-        lines += ["", BESIDE, "|---|---:|---:|---:|", *map(beside_line, found["beside"])]
-        print("\n".join(lines[-2 - len(found["beside"]) :]), flush=True)
+        print("\n".join(map(beside_line, found["beside"])), flush=True)
         found["scaling"] = list(scaling())
     if options.out:
         options.out.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        lines = [*heading(found), *map(line, found["rows"])]
+        lines += ["", BESIDE, "|---|---:|---:|---:|", *map(beside_line, found["beside"])]
         options.out.with_suffix(".md").write_text("\n".join(lines) + "\n", "utf-8")
 
 

@@ -396,11 +396,12 @@ class Model(Saved, FrozenSettings, ABC, Generic[E]):
         Arguments are as for `predict` and `fit`; `empty` tells whether no rows are fine, `votes`
         whether several labels per input are.
         """
+        schema = self.schema(self.fitted)
         return Rows.read(
             logits,
             labels,
             ids=ids,
-            schema=replace(self.schema(self.fitted), votes=votes),
+            schema=replace(schema, votes=True) if votes else schema,
             empty=empty,
             dim=dim,
             ignore_index=ignore_index,

@@ -21,6 +21,7 @@ from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger, log_rat
 
 SMALLEST_SAFE_SUM = 1e-200  # as in `numerics`: rows of smaller sums are done in logarithms
 LARGEST_PRODUCT = 1e200  # where a product of numbers from 1 to 1e100 is stopped before it overflows
+BLOCK = 256  # classes whose numbers stay in the innermost cache
 TILE = 8  # rows transposed at once: a cache line of float64
 
 
@@ -161,28 +162,85 @@ def softplus_sum(
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _own_ends(e: Any, total: float, factor: Any, after: Any, own: Any) -> None:
-    """D after each class's own move, and what its probability becomes."""
+def _move(e: Any, total: float, factor: Any, moved: Any, after: Any) -> None:
     for k in range(len(e)):
-        moved = e[k] * factor[k]
-        after[k] = (total - e[k]) + moved
-        own[k] = moved / after[k]
+        moved[k] = e[k] * factor[k]
+        after[k] = (total - e[k]) + moved[k]
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _extremes(after: Any, unmoved: float, sign: float) -> Any:
-    """Where the largest (sign 1) or smallest (-1) is, it or unmoved, and the same of the others."""
-    first = -np.inf
-    for k in range(len(after)):
-        first = larger(first, sign * after[k])
-    at = place(after, first, sign)
-    kept = after[at]
-    after[at] = unmoved
-    second = sign * unmoved
-    for k in range(len(after)):
-        second = larger(second, sign * after[k])
-    after[at] = kept
-    return at, sign * max(first, sign * unmoved), sign * second
+def _move_block(
+    e: Any,
+    start: int,
+    stop: int,
+    at: int,
+    others: float,
+    total: float,
+    factors: Any,
+    steep: Any,
+    steeply: Any,
+    passed: int,
+    moves: Any,
+) -> int:
+    """What classes' own moves, down and up, make of their exponentials, and of D, into `moves`.
+
+    Returns how many of the steep classes, whose moves are known, were passed.
+    """
+    part = e[start:stop]
+    for side in range(2):
+        _move(part, total, factors[side, start:stop], moves[0, side], moves[1, side])
+        if start <= at < stop:
+            moves[0, side, at - start] = factors[side, at]
+            moves[1, side, at - start] = others + factors[side, at]
+    while passed < len(steep) and steep[passed] < stop:
+        for side in range(2):
+            for i in range(2):
+                moves[i, side, steep[passed] - start] = steeply[i, side, passed]
+        passed += 1
+    return passed
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _largest(a: Any, count: int, sign: float) -> float:
+    found = -np.inf
+    for k in range(count):
+        found = larger(found, sign * a[k])
+    return found
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _two_largest(
+    a: Any, count: int, sign: float, start: int, at: int, first: float, second: float
+) -> Any:
+    """Where sign * a is largest, it, and the next, of this block and of those before; spoils a."""
+    found = _largest(a, count, sign)
+    if found > first:
+        inside = place(a[:count], found, sign)
+        a[inside] = -sign * np.inf
+        second = max(first, _largest(a, count, sign))
+        at, first = start + inside, found
+    elif found > second:
+        second = found
+    return at, first, second
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _end_block(
+    e: Any,
+    moves: Any,
+    to_point: float,
+    to_low: float,
+    to_high: float,
+    low: Any,
+    high: Any,
+    point: Any,
+) -> None:
+    """Ends of intervals, by each class's own moves and by those of the others."""
+    down, after_down, up, after_up = moves[0, 0], moves[1, 0], moves[0, 1], moves[1, 1]
+    for k in range(len(e)):
+        point[k] = e[k] * to_point
+        low[k] = -larger(-(down[k] / after_down[k]), -e[k] * to_low)
+        high[k] = -larger(-larger(up[k] / after_up[k], e[k] * to_high), -1.0)
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
@@ -196,13 +254,13 @@ def _box_of_row(
     joint: bool,
     deepest: float,
     e: Any,
-    after: Any,
+    steeply: Any,
+    moves: Any,
     low: Any,
     high: Any,
     point: Any,
 ) -> bool:
     K = len(z)
-    after_down, after_up = after[0], after[1]
     for k in range(K):
         e[k] = z[k] + offset[k]
     for k in absent:
@@ -224,35 +282,51 @@ def _box_of_row(
     if others < deepest:
         return False
     total = others + 1.0
-    _own_ends(e, total, factors[0], after_down, low)
-    _own_ends(e, total, factors[1], after_up, high)
-    down, up = factors[0, at], factors[1, at]
-    after_down[at], after_up[at] = others + down, others + up
-    low[at], high[at] = down / (others + down), up / (others + up)
-    for k in steep:
+    for i in range(len(steep)):
+        k = steep[i]
         d = z[k] + offset[k] - top
         rest = others if k == at else total - e[k]
-        down, up = 0.0, 0.0  # also by an infinite shift, if the class is masked
-        if d != -np.inf:
-            down, up = math.exp(d + shifts[0, k]), math.exp(d + shifts[1, k])
-        after_down[k], after_up[k] = rest + down, rest + up
-        low[k] = down / (rest + down)
-        high[k] = 1.0 if up == np.inf else up / (rest + up)
+        for side in range(2):  # a masked class is not moved, not even by an infinite shift
+            x = math.exp(d + shifts[side, k]) if d != -np.inf else 0.0
+            steeply[0, side, i], steeply[1, side, i] = x, rest + x
     # The others' probabilities are divided by the largest and smallest D; but the two classes whose
     # own these are look to the second ones.
-    largest, smallest, up_at, down_at = total, total, -1, -1
+    up_at, largest, second_largest = -1, total, total
+    down_at, smallest, second_smallest = -1, -total, -total
     if joint:
-        up_at, largest, second_largest = _extremes(after_up, total, 1.0)
-        down_at, smallest, second_smallest = _extremes(after_down, total, -1.0)
-        own_low, own_high = low[up_at], high[down_at]
-    to_point, to_low, to_high = 1.0 / total, 1.0 / largest, 1.0 / smallest
-    for k in range(K):
-        point[k] = e[k] * to_point
-        low[k] = -larger(-low[k], -e[k] * to_low)
-        high[k] = -larger(-larger(high[k], e[k] * to_high), -1.0)
-    if joint:
-        low[up_at] = min(own_low, e[up_at] / second_largest)
-        high[down_at] = min(max(own_high, e[down_at] / second_smallest), 1.0)
+        passed = 0
+        for start in range(0, K, BLOCK):
+            stop = min(start + BLOCK, K)
+            passed = _move_block(
+                e, start, stop, at, others, total, factors, steep, steeply, passed, moves
+            )
+            up_at, largest, second_largest = _two_largest(
+                moves[1, 1], stop - start, 1.0, start, up_at, largest, second_largest
+            )
+            down_at, smallest, second_smallest = _two_largest(
+                moves[1, 0], stop - start, -1.0, start, down_at, smallest, second_smallest
+            )
+    for i in range(len(steep)):
+        if steeply[0, 1, i] == np.inf:
+            steeply[0, 1, i] = steeply[1, 1, i] = 1.0
+    to_point, to_low, to_high = 1.0 / total, 1.0 / largest, -1.0 / smallest
+    passed, own_low, own_high = 0, 0.0, 0.0
+    for start in range(0, K, BLOCK):
+        stop = min(start + BLOCK, K)
+        passed = _move_block(
+            e, start, stop, at, others, total, factors, steep, steeply, passed, moves
+        )
+        if start <= up_at < stop:
+            own_low = moves[0, 0, up_at - start] / moves[1, 0, up_at - start]
+        if start <= down_at < stop:
+            own_high = moves[0, 1, down_at - start] / moves[1, 1, down_at - start]
+        bounds = low[start:stop], high[start:stop], point[start:stop]
+        _end_block(e[start:stop], moves, to_point, to_low, to_high, *bounds)
+    # The point is within, also where a quotient is rounded otherwise than a product.
+    if up_at >= 0:
+        low[up_at] = min(own_low, e[up_at] / second_largest, point[up_at])
+    if down_at >= 0:
+        high[down_at] = min(max(own_high, -e[down_at] / second_smallest, point[down_at]), 1.0)
     return True
 
 
@@ -277,15 +351,14 @@ def boxes(
     `deepest`. See `_ranges.shift_box`.
     """
     n, K = z.shape
-    e, after = np.empty(K), np.empty((2, K))
+    e, steeply, moves = np.empty(K), np.empty((2, 2, len(steep))), np.empty((2, 2, BLOCK))
     left = np.empty(n, dtype=np.int64)
     count = 0
     for i in range(n):
         r = first + i
         row = (low[r], high[r], point[r])
-        if not _box_of_row(
-            z[i], offset, absent, shifts, factors, steep, joint, deepest, e, after, *row
-        ):
+        model = (offset, absent, shifts, factors, steep, joint, deepest)
+        if not _box_of_row(z[i], *model, e, steeply, moves, *row):
             left[count] = r
             count += 1
     return left[:count]

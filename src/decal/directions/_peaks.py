@@ -4,10 +4,13 @@ With d = z - max z and A(s) = log sum_k exp(s d_k), a class's log-probability at
 s d_j - A(s): its largest value is the Legendre transform of A at d_j, reached where A'(s) = d_j. A
 is one function for all classes of a row. So, unless few of them ask, it is tabulated once, finely
 enough for its interpolation to be exact, and every class reads its peak from the table: O(K) for
-each of some eighty nodes, instead of O(K) for each class.
+each of some eighty nodes, instead of O(K) for each class; and most nodes take a multiplication per
+class, no exponential.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +18,13 @@ from numpy.typing import NDArray
 from decal._base.numerics import Array, Logits, Mask, compiled, for_each_block, row_blocks
 from decal.directions._lines import WORTHWHILE
 
-STEP, MOST_NODES = 0.09, 128  # between nodes, in log(1 + s), if that takes no more of them
+PER_OCTAVE, MOST_OCTAVES = 8, 24  # nodes evenly spaced in log(1 + s), and how far they go
+AT_ONCE = 2  # octaves
+UNIT = float(np.log(2.0)) / PER_OCTAVE  # between nodes
+AFRESH = 8  # octaves after which exponentials are computed again: squares double their round-off
+LOWEST_EXPONENT = -690.0  # smaller ones are taken for it: numbers below 1e-308 are slow
+SMALLEST_ROOT = math.exp(LOWEST_EXPONENT / 2)
 FEW_PEAKS = 8  # of a row: these are sought one by one
-WIDEST = 1.0  # one point in the middle does not tell the error of wider intervals
 
 MIDDLE_TOLERANCE = 1e-8
 """Nats by which interpolation may miss A, and its slope, in the middle of an interval; in each of
@@ -25,7 +32,7 @@ its halves, which are used, it misses 2^8 times less."""
 
 SMALLEST_STEP = 1e-300
 NEAR, NEARLY_EVEN = 1e-9, 1e-3  # nats from a peak, and skewness up to it, that a series bridges
-MOST_STEPS, NEWTON_STEPS = 80, 3
+MOST_STEPS, NEWTON_STEPS = 80, 2
 BLOCK = 1 << 14  # exponentials at once: more take longer to get memory for
 WORTH_COMPILING = 8  # times the usual size: these loops take some seconds to compile, once
 COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
@@ -41,7 +48,9 @@ _HERMITE = np.linalg.inv(
         ]
     )
 )
-_IN_THE_MIDDLE = np.stack([0.5 ** np.arange(8), np.arange(8) * 0.5 ** np.arange(-1.0, 7)], axis=1)
+_DEGREES = np.arange(1.0, 8)[:, None]
+_AT_HALF = np.stack([0.5 ** np.arange(8), np.arange(8) * 0.5 ** np.arange(-1.0, 7)], axis=1)
+_IN_THE_MIDDLE = _HERMITE.T @ _AT_HALF  # value and slope
 
 
 def widen_by_scale(
@@ -80,9 +89,9 @@ def widen_by_scale(
 def _widen(low: Array, high: Array, z: Array, first: float, last: float) -> None:
     """Widen bounds (n, K) of logits, in place: to both ends, and to peaks that may be higher."""
     d = z - np.maximum.reduce(z, axis=1, keepdims=True)
-    masked: Mask = d == -np.inf
-    any_masked = np.logical_or.reduce(masked, axis=None)
+    any_masked = np.minimum.reduce(d, axis=None, initial=0.0) == -np.inf
     if any_masked:
+        masked: Mask = d == -np.inf
         d[masked] = 0.0
     # The limit of infinite scales has a slope of 0, like any scale of the ties alone.
     scales = np.array([first, last if last < np.inf else 1.0])[:, None, None]
@@ -128,36 +137,47 @@ def scale_peaks(
     if len(row) <= FEW_PEAKS * len(rows):
         return np.exp(_sought(d[of], kept[of], target, least[of], most[of]))
 
-    # Nodes are evenly spaced in v = log(1 + s).
-    start = np.log1p(least)[:, None]
-    length = np.log1p(most)[:, None] - start
-    M = 2 * int(np.clip(np.ceil(length.max() / (2 * STEP)), 1, MOST_NODES // 2))
-    c = np.exp(start + length * (np.arange(M + 1) / M))
-    value, mean, curve, third = _derivatives(d, kept, c - 1.0)
-    unit = length / M  # with derivatives in units of it
-    f1, f2, f3 = unit * c * mean, (unit * c) ** 2 * curve, (unit * c) ** 3 * third
-    nodes = np.stack([value, f1, unit * f1 + f2, unit**2 * f1 + 3 * unit * f2 + f3], axis=2)
+    start, found = 1.0 + least, np.empty(len(row))
+    octaves = np.minimum(np.log2((1.0 + most) / start), MOST_OCTAVES) + 2 / PER_OCTAVE
+    parts = np.ceil(octaves / AT_ONCE).astype(np.intp)
+    for part in set(parts.tolist()):  # of rows that need about as many
+        which = np.flatnonzero(parts == part)
+        asked = np.flatnonzero(parts[of] == part)
+        inside = np.searchsorted(which, of[asked])
+        table = d[which], kept[which], start[which], AT_ONCE * part
+        found[asked] = _tabulated(*table, inside, target[asked])
+    left = np.flatnonzero(np.isnan(found))
+    if left.size:
+        of = of[left]
+        found[left] = _sought(d[of], kept[of], target[left], least[of], most[of])
+    return np.exp(found)
+
+
+def _tabulated(
+    d: Array, kept: Array, start: Array, octaves: int, of: NDArray[np.intp], target: Array
+) -> Array:
+    """The largest s d_j - A(s) for targets d_j (m,) of rows `of` of d (n, K); NaN if not known.
+
+    Of scales from start - 1 (n,) on.
+    """
+    M = octaves * PER_OCTAVE - 2
+    c = start[:, None] * 2.0 ** (np.arange(M + 1) / PER_OCTAVE)
+    value, mean, curve, third = _cumulants(_climbed(d, kept, start, octaves)[:, : M + 1])
+    f1, f2, f3 = UNIT * c * mean, (UNIT * c) ** 2 * curve, (UNIT * c) ** 3 * third
+    nodes = np.stack([value, f1, UNIT * f1 + f2, UNIT**2 * f1 + 3 * UNIT * f2 + f3], axis=2)
     wide = nodes[:, ::2] * 2.0 ** np.arange(4)  # twice the unit
-    in_the_middle = _powers(wide[:, :-1], wide[:, 1:]) @ _IN_THE_MIDDLE
+    in_the_middle = np.concatenate([wide[:, :-1], wide[:, 1:]], axis=2) @ _IN_THE_MIDDLE
     missed = np.abs(in_the_middle - nodes[:, 1::2, :2] * [1.0, 2.0]).max(axis=2)
-    fine = (2 * unit <= WIDEST) & (missed <= MIDDLE_TOLERANCE)
+    fine = missed <= MIDDLE_TOLERANCE
 
     # The interval that holds a peak, counted over all rows, whose means are from -1 to 0.
     apart = 2.0 * np.arange(len(d))
     at = np.searchsorted((mean[:, 1:-1] + apart[:, None]).ravel(), target + apart[of]) + of
-    left = ~fine.ravel()[at // 2]
-    powers, low, high = (
-        _powers(nodes[:, :-1], nodes[:, 1:]).reshape(-1, 8)[at],
-        at + of,
-        at + of + 1,
-    )
-    found = _read(
-        powers.T.copy(), np.log(c).ravel()[low], unit[of, 0], mean.ravel()[[low, high]], target
-    )
-    if left.any():
-        of = of[left]
-        found[left] = _sought(d[of], kept[of], target[left], least[of], most[of])
-    return np.exp(found)
+    low, high = at + of, at + of + 1
+    powers = _powers(nodes.reshape(-1, 4)[low], nodes.reshape(-1, 4)[high])
+    found = _read(powers.T.copy(), np.log(c).ravel()[low], mean.ravel()[[low, high]], target)
+    found[~fine.ravel()[at // 2] | (target > mean.ravel()[high])] = np.nan
+    return found
 
 
 def _derivatives(d: Array, kept: Array, s: Array) -> tuple[Array, Array, Array, Array]:
@@ -174,6 +194,42 @@ def _derivatives(d: Array, kept: Array, s: Array) -> tuple[Array, Array, Array, 
         for nodes in row_blocks(M, len(x), at_once):
             e = s[rows, nodes, None] * x[:, None]
             np.matmul(np.exp(e, out=e), powers, out=sums[rows, nodes])
+    return _cumulants(sums)
+
+
+def _climbed(d: Array, kept: Array, start: Array, octaves: int) -> Array:
+    """(n, M, 4) sums of d^p exp(s d), p = 0 to 3, at 1 + s = start * 2^(m / PER_OCTAVE).
+
+    With c = 1 + s, exp(s d) = exp(c d) exp(-d), and exp(c d) is the square of that an octave below.
+    """
+    n, K = d.shape
+    sums = np.empty((n, octaves * PER_OCTAVE, 4))
+    lanes = 2.0 ** (np.arange(PER_OCTAVE) / PER_OCTAVE)
+    for rows in row_blocks(n, PER_OCTAVE * K, BLOCK):
+        x, least = d[rows], start[rows, None]
+        powers = np.empty((*x.shape, 4))
+        np.multiply(np.exp(-x), kept[rows], out=powers[..., 0])
+        for p in range(3):
+            np.multiply(powers[..., p], x, out=powers[..., p + 1])
+        highest = float(least.max())
+        for octave in range(octaves):
+            underflows = highest * 2.0 ** (octave + 1) > -LOWEST_EXPONENT
+            if octave % AFRESH == 0:
+                e = (least * (lanes * 2.0**octave))[:, :, None] * x[:, None]
+                if underflows:
+                    np.maximum(e, LOWEST_EXPONENT, out=e)
+                np.exp(e, out=e)
+            else:
+                if underflows:
+                    np.maximum(e, SMALLEST_ROOT, out=e)
+                np.multiply(e, e, out=e)
+            first = octave * PER_OCTAVE
+            np.matmul(e, powers, out=sums[rows, first : first + PER_OCTAVE])
+    return sums
+
+
+def _cumulants(sums: Array) -> tuple[Array, Array, Array, Array]:
+    """A and its first three derivatives from sums (..., 4) of d^p exp(s d)."""
     total = sums[..., 0]
     mean, second, third = (sums[..., power] / total for power in (1, 2, 3))
     return np.log(total), mean, second - mean**2, third - mean * (3 * second - 2 * mean**2)
@@ -184,26 +240,26 @@ def _powers(low: Array, high: Array) -> Array:
     return np.concatenate([low, high], axis=-1) @ _HERMITE.T
 
 
-def _read(powers: Array, start: Array, length: Array, means: Array, target: Array) -> Array:
+def _read(powers: Array, start: Array, means: Array, target: Array) -> Array:
     """The largest s d - A(s), for d (m,) whose peaks lie in intervals of log(1 + s)."""
     x = (target - means[0]) / np.maximum(means[1] - means[0], SMALLEST_STEP)
-    slopes = powers[1:] * np.arange(1.0, 8)[:, None]
-    curves = slopes[1:] * np.arange(1.0, 7)[:, None]
+    slopes = powers[1:] * _DEGREES
+    curves = slopes[1:] * _DEGREES[:-1]
+    of_x = np.empty_like(powers)
+    of_x[0] = 1.0
     for _ in range(NEWTON_STEPS):
-        x = np.minimum(np.maximum(x, 0.0), 1.0)
-        risen = np.exp(start + length * x) * target * length
-        slope, curve = risen - _at(slopes, x), risen * length - _at(curves, x)
-        x = x - slope / np.minimum(curve, -SMALLEST_STEP)
-    x = np.minimum(np.maximum(x, 0.0), 1.0)
-    return np.asarray(np.expm1(start + length * x) * target - _at(powers, x))
-
-
-def _at(powers: Array, x: Array) -> Array:
-    """(m,) polynomials with coefficients (D, m) at x (m,)."""
-    value: Array = powers[-1]
-    for coefficient in powers[-2::-1]:
-        value = value * x + coefficient
-    return value
+        np.minimum(np.maximum(x, 0.0, out=of_x[1]), 1.0, out=of_x[1])
+        for power in range(2, len(powers)):
+            np.multiply(of_x[power // 2], of_x[power - power // 2], out=of_x[power])
+        scale = np.exp(start + UNIT * of_x[1])
+        risen = scale * target * UNIT
+        slope = risen - np.einsum("pm,pm->m", slopes, of_x[:-1])
+        curve = risen * UNIT - np.einsum("pm,pm->m", curves, of_x[:-2])
+        step = slope / np.minimum(curve, -SMALLEST_STEP)
+        x = of_x[1] - step
+    # And what the last step would raise it by.
+    value = (scale - 1.0) * target - np.einsum("pm,pm->m", powers, of_x)
+    return np.asarray(value - 0.5 * slope * step)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")
