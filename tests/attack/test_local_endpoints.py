@@ -118,7 +118,8 @@ def test_endpoints_from_a_table_are_the_same(seed):
 def box_of(logits, budget):
     """The local box of these logits, of the model as it is."""
     inputs = Inputs(logits, np.zeros(logits.shape[1]), joint=True)
-    return local_box(inputs, decal.Endpoints(np.zeros(()), budget, 0.0, None, 0.0), 0.0, None)
+    endpoints = decal.Endpoints(np.zeros(()), budget, 0.0, None, 0.0)
+    return local_box(inputs, endpoints, decal.Local())
 
 
 @attack("local boxes, two classes", 5, each=4 * BATCH, seed=seeds, compiled=st.booleans())
