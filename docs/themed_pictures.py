@@ -73,12 +73,15 @@ def draw_thumbnails(_: Sphinx, page: nodes.document) -> None:
 
 
 def figures_of_notebooks(app: Sphinx, page: nodes.document) -> None:
-    """Beside each, the same for dark pages."""
+    """Beside each, the same for dark pages; maps of pixels are shown as they are."""
     for image in list(page.findall(nodes.image)):
         light = app.srcdir / image["uri"].removeprefix("/")
         if light.parent.name != "jupyter_execute":
             continue
-        partner(light, dark=True).write_text(dark(light.read_text("utf-8")), encoding="utf-8")
+        drawing = light.read_text("utf-8")
+        if "<image " in drawing:
+            continue
+        partner(light, dark=True).write_text(dark(drawing), encoding="utf-8")
         on_dark = image.deepcopy()
         on_dark["uri"] = partner(Path(image["uri"]), dark=True).as_posix()
         for shown, theme in ((image, "light"), (on_dark, "dark")):
