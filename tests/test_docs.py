@@ -27,6 +27,7 @@ EXTRAS = {
     "evidence_sets": ["decal_lab"],
     "frames": ["pandas", "narwhals"],
     "gallery": ["matplotlib"],
+    "dense": ["torch"],
     "torch": ["torch"],
     "zeroshot": ["torch", "transformers"],
 }
