@@ -264,6 +264,12 @@ def test_what_is_said_at_any_depth_is_right_as_often(promised):
     assert misses[-1] == (~credal.possible_mask()[np.arange(len(new)), new.labels]).mean()
 
 
+def test_a_frame_of_polars_has_the_path(promised):
+    pytest.importorskip("polars")
+    report = promised.report(decal.datasets.languages("test").logits[[126]])
+    assert report.to_polars()["path"].to_list() == report.to_pandas()["path"].tolist()
+
+
 def test_a_report_has_the_path(promised, tmp_path):
     pq = pytest.importorskip("pyarrow.parquet")
     new = decal.datasets.languages("test")
@@ -271,7 +277,6 @@ def test_a_report_has_the_path(promised, tmp_path):
     frame = report.to_pandas()
     assert frame.loc["Limpar", "path"].startswith("Romance [.9")
     assert " › Iberian [" in frame.loc["Limpar", "path"]
-    assert report.to_polars()["path"].to_list() == frame["path"].tolist()
     assert "Iberian" in repr(report)
     assert "Iberian" in report._repr_html_()
     for name in ("report.csv", "report.parquet", "report.html"):
