@@ -26,13 +26,12 @@ from decal.model import answers_labels, require_takes_logits
 from decal.promise import Promise
 from decal.report._label_report import LabelReport
 from decal.report._per_input import ACTION_RULES as ACTION_RULES
-from decal.report._per_input import as_names, cheapest, predicted
+from decal.report._per_input import Lines, as_names, cheapest, predicted
 from decal.report._per_input import share_to_check as share_to_check
 from decal.report._printout import printed
 from decal.report._report_page import in_notebook, page
 
 if TYPE_CHECKING:
-    import pandas as pd
     import polars as pl
 
 __all__ = ["LabelReport", "Report", "report"]
@@ -44,7 +43,7 @@ BETWEEN = " | "
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Report:
+class Report(Lines):
     """One line per input: what a person needs.
 
     It is printed as a table, and notebooks show it with bars. `len`, iteration (a dict per input)
@@ -160,18 +159,7 @@ class Report:
         chosen = replace(self, index=index, **columns)
         return chosen if isinstance(rows, slice) or np.ndim(rows) else next(iter(chosen))
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = self.columns
-        lists = [values.tolist() for values in columns.values()]
-        return (dict(zip(columns, line, strict=True)) for line in zip(*lists, strict=True))
-
     # Elsewhere
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with a row per input, which its index names."""
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas as pd
-        return pd.DataFrame(self.columns).set_index([*self.index])
 
     def to_polars(self) -> pl.DataFrame:
         """A DataFrame with a row per input; what names them is in the first columns."""

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import ROW, Index
-from decal._base.errors import InputError, needs
+from decal._base.errors import InputError
 from decal._base.markup import span, table
 from decal._base.numerics import Array, Mask
 from decal.credal import MultiLabelCredalSet, row_index
 from decal.io.formats import arrow, either
 from decal.io.writers import column_writer
-from decal.report._per_input import as_names, share_to_check
+from decal.report._per_input import Lines, as_names, share_to_check
 from decal.report._printout import LINES, NARROWEST, WIDEST, aligned, cut, listed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ANSWERS = {"yes": 1, "open": -1, "no": 0}
 """The columns of findings, and how `MultiLabelCredalSet.decide` writes each."""
@@ -33,7 +29,7 @@ LEAST_ROOM = 12  # characters that a column of findings gets at least
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LabelReport:
+class LabelReport(Lines):
     """One line per input: the findings that are there, open, or not there, with their ranges.
 
     `len`, iteration (a dict per input) and picking of rows work as for a list.
@@ -139,17 +135,6 @@ class LabelReport:
             check=None if self.check is None else self.check[picked],
         )
         return chosen if isinstance(rows, slice) or np.ndim(rows) else next(iter(chosen))
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = self.columns
-        lists = [values.tolist() for values in columns.values()]
-        return (dict(zip(columns, line, strict=True)) for line in zip(*lists, strict=True))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with a row per input, which its index names."""
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas as pd
-        return pd.DataFrame(self.columns).set_index([*self.index])
 
     def save(self, path: str | Path) -> None:
         """Write a .csv or a .parquet with the columns of `to_pandas`."""

@@ -29,7 +29,9 @@ class AfterValidation:
         That of the last validation.
     """
 
-    def __init__(self, dim: int | None, ignore_index: int | None, wish: dict[str, Any]) -> None:
+    def __init__(
+        self, *, dim: int | None = None, ignore_index: int | None = None, **wish: Any
+    ) -> None:
         check_keywords(wish, type(self).__name__, decalibrate_model, Decalibrator)
         Wish.of(**WISHES | {k: v for k, v in wish.items() if k in (*WISHES, *GRANTED)})
         if wish.get("tolerate") is not None and wish.get("unit") is None:

@@ -44,11 +44,6 @@ class TrainerDecalibration(AfterValidation, TrainerCallback):  # type: ignore[mi
     True
     """
 
-    def __init__(
-        self, *, dim: int | None = None, ignore_index: int | None = None, **wish: Any
-    ) -> None:
-        AfterValidation.__init__(self, dim, ignore_index, wish)
-
     def on_evaluate(self, args: Any, state: Any, control: Any, **given: Any) -> None:  # noqa: ARG002
         """Decalibrate by the evaluation data, and add what it came to."""
         model, loader = given["model"], given["eval_dataloader"]

@@ -50,11 +50,6 @@ class LightningDecalibration(AfterValidation, Callback):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self, *, dim: int | None = None, ignore_index: int | None = None, **wish: Any
-    ) -> None:
-        AfterValidation.__init__(self, dim, ignore_index, wish)
-
     @property
     def state_key(self) -> str:
         """Names the callback in checkpoints, by its wish."""
