@@ -195,6 +195,11 @@ class Rows:
         that none of them names get a warning. Logits with more axes are put in rows, see `dim` of
         `Model.fit`.
         """
+        if labels is sample_weight is classes is ids is dim is ignore_index is None and (
+            schema.takes_plain(logits)
+        ):
+            z = read_logits(logits, schema, empty=empty)
+            return cls(z, classes=schema.classes, order=schema.order)
         if isinstance(logits, cls):
             return replace(logits, order=True) if schema.order > logits.order else logits
         if is_scored(logits):
@@ -229,9 +234,6 @@ class Rows:
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
         shaped["order"] = order
-        if labels is sample_weight is classes is ids is None and schema.takes_plain(logits):
-            z = read_logits(logits, schema, place=place, empty=empty)
-            return cls(z, classes=schema.classes, **shaped)
         labelled = labels is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         framed, z = is_frame(logits), logits

@@ -78,8 +78,9 @@ class Schema:
     order: bool = False  # whether classes are in an order, that of the columns
 
     def takes_plain(self, values: Any) -> bool:
-        """Whether values are new inputs without any names."""
-        return type(values) is np.ndarray and self.width is not None and not self.answers
+        """Whether values are a matrix of new inputs without any names."""
+        plain = type(values) is np.ndarray and self.width is not None and not self.answers
+        return plain and values.ndim == 2
 
     def takes(self, values: Any) -> bool:
         """Whether values, which were checked when they were made, stand for logits."""

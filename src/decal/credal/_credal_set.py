@@ -523,6 +523,8 @@ class CredalSet(IntervalRows):
 
     def with_tree(self, tree: Any) -> Self:
         """These sets with a tree of their classes, which `nodes` and the rule "node" go by."""
+        if tree is None and self.tree is None:
+            return self
         found = copy.copy(self)
         found._hold(tree=None if tree is None else ClassTree.of(tree))
         return found

@@ -11,11 +11,20 @@ class, no exponential.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.numerics import Array, Logits, Mask, compiled, for_each_block, row_blocks
+from decal._base.numerics import (
+    BLOCK_ELEMENTS,
+    Array,
+    Logits,
+    Mask,
+    compiled,
+    for_each_block,
+    row_blocks,
+)
 from decal.directions._lines import WORTHWHILE
 
 PER_OCTAVE, MOST_OCTAVES = 8, 24  # nodes evenly spaced in log(1 + s), and how far they go
@@ -59,13 +68,17 @@ def widen_by_scale(
     """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
     n, K = logits.shape
     pick = slice(None) if len(columns) == K else columns
+    compiles = compiled(n * K // WORTH_COMPILING) is not None
+    if not compiles and pick is not columns and n * K <= BLOCK_ELEMENTS:
+        _widen(low, high, logits.astype(np.float64), first, last)
+        return
 
     def widen(rows: slice | NDArray[np.intp]) -> None:
         floor, ceiling = low[rows][:, pick], high[rows][:, pick]
         _widen(floor, ceiling, logits[rows][:, pick].astype(np.float64), first, last)
         low[rows, pick], high[rows, pick] = floor, ceiling
 
-    if compiled(n * K // WORTH_COMPILING) is None:
+    if not compiles:
         for_each_block(widen, n, K)
         return
     from decal._base import scale_kernels
@@ -108,11 +121,14 @@ def _widen(low: Array, high: Array, z: Array, first: float, last: float) -> None
     # Tangents of A at both ends lie below it: no class is more probable than where they meet.
     slopes = np.add.reduce(p * d, axis=2, keepdims=True)
     (rise, fall), (at_first, at_last) = slopes, np.log(total) - scales * slopes
+    row, j = np.nonzero((rise < d) & (d < fall))
+    if not row.size:
+        return
     meet = (at_first - at_last) / (fall - rise)
-    between = (rise < d) & (d < fall)
-    between &= meet * (d - rise) - at_first > np.log(high) + WORTHWHILE
-    if np.logical_or.reduce(between, axis=None):
-        row, j = np.nonzero(between)
+    most = meet[row, 0] * (d[row, j] - rise[row, 0]) - at_first[row, 0]
+    higher = most > np.log(high[row, j]) + WORTHWHILE
+    if np.logical_or.reduce(higher):
+        row, j = row[higher], j[higher]
         high[row, j] = np.maximum(high[row, j], scale_peaks(z, row, j, first, last))
 
 
@@ -140,10 +156,13 @@ def scale_peaks(
     start, found = 1.0 + least, np.empty(len(row))
     octaves = np.minimum(np.log2((1.0 + most) / start), MOST_OCTAVES) + 2 / PER_OCTAVE
     parts = np.ceil(octaves / AT_ONCE).astype(np.intp)
-    for part in set(parts.tolist()):  # of rows that need about as many
-        which = np.flatnonzero(parts == part)
-        asked = np.flatnonzero(parts[of] == part)
-        inside = np.searchsorted(which, of[asked])
+    sizes = set(parts.tolist())
+    for part in sizes:  # of rows that need about as many
+        which: Any = slice(None)
+        asked, inside = which, of
+        if len(sizes) > 1:
+            which, asked = np.flatnonzero(parts == part), np.flatnonzero(parts[of] == part)
+            inside = np.searchsorted(which, of[asked])
         table = d[which], kept[which], start[which], AT_ONCE * part
         found[asked] = _tabulated(*table, inside, target[asked])
     left = np.flatnonzero(np.isnan(found))
@@ -173,9 +192,10 @@ def _tabulated(
     # The interval that holds a peak, counted over all rows, whose means are from -1 to 0.
     apart = 2.0 * np.arange(len(d))
     at = np.searchsorted((mean[:, 1:-1] + apart[:, None]).ravel(), target + apart[of]) + of
-    low, high = at + of, at + of + 1
-    powers = _powers(nodes.reshape(-1, 4)[low], nodes.reshape(-1, 4)[high])
-    found = _read(powers.T.copy(), np.log(c).ravel()[low], mean.ravel()[[low, high]], target)
+    powers = np.concatenate([nodes[:, :-1], nodes[:, 1:]], axis=2) @ _HERMITE.T
+    powers = powers.reshape(-1, 8).T.take(at, axis=1)
+    low, high = at + of, at + of + 1  # its nodes
+    found = _read(powers, np.log(c).ravel()[low], mean.ravel()[[low, high]], target)
     found[~fine.ravel()[at // 2] | (target > mean.ravel()[high])] = np.nan
     return found
 
@@ -233,11 +253,6 @@ def _cumulants(sums: Array) -> tuple[Array, Array, Array, Array]:
     total = sums[..., 0]
     mean, second, third = (sums[..., power] / total for power in (1, 2, 3))
     return np.log(total), mean, second - mean**2, third - mean * (3 * second - 2 * mean**2)
-
-
-def _powers(low: Array, high: Array) -> Array:
-    """(..., 8) polynomials of A, with three derivatives, at both ends of intervals from 0 to 1."""
-    return np.concatenate([low, high], axis=-1) @ _HERMITE.T
 
 
 def _read(powers: Array, start: Array, means: Array, target: Array) -> Array:
