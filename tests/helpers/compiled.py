@@ -2,7 +2,10 @@
 
 import os
 
+import pytest
+
 from decal._base import numerics
+from decal.directions import _class_shifts, _ladder
 
 NEVER = 1 << 62
 
@@ -14,13 +17,15 @@ class using:  # noqa: N801
         self.compiled, self.threads = compiled, threads
 
     def __enter__(self):
-        self.before = numerics.COMPILED_ELEMENTS, os.cpu_count
-        numerics.COMPILED_ELEMENTS = 0 if self.compiled else NEVER
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(numerics, "COMPILED_ELEMENTS", 0 if self.compiled else NEVER)
+        for module in (_class_shifts, _ladder):
+            self.patch.setattr(module, "COMPILED_CLASSES", 0)
         if self.threads:
-            os.cpu_count = lambda: self.threads
+            self.patch.setattr(os, "cpu_count", lambda: self.threads)
 
     def __exit__(self, *_):
-        numerics.COMPILED_ELEMENTS, os.cpu_count = self.before
+        self.patch.undo()
 
 
 def both(work):

@@ -48,6 +48,7 @@ LARGEST_MISS, ROUNDINGS = 1e-10, 16.0
 LARGEST_SHIFT = 1e300  # no finite shift is larger
 DEEPEST_LOGIT = 300.0  # shifts, and margins of the largest class, are exponentiated up to here
 DEEPEST = float(np.exp(-DEEPEST_LOGIT))
+COMPILED_CLASSES = 16  # of fewer, NumPy's boxes of shifts take less time than compiled loops
 ClassEvidence = MarginSummary | BoundedMargins
 
 
@@ -326,7 +327,7 @@ def boxes_of_shifts(
     """
     n, K = logits.shape
     deep = deep or plan.factors is None
-    kernels = None if deep else compiled(n * K)
+    kernels = None if deep or K < COMPILED_CLASSES else compiled(n * K)
     if kernels is None and (n == 1 or n * K <= BLOCK_ELEMENTS):
         z = logits.astype(np.float64)
         if not plan.centered:
