@@ -103,8 +103,9 @@ def test_compiled_boxes_are_those_of_the_definition(z, first, last):
     chosen = np.random.default_rng(0).permutation(len(z))[:12]
     for j in chosen:
         expected = ends[:, j].max()
-        if ends[0] @ d < d[j] < ends[1] @ d:  # it peaks between them
-            expected = max(expected, np.exp(log_peak(z, j)))
+        peak = log_peak(z, j)  # None if it is at the scale 0, as round-off may hide
+        if ends[0] @ d < d[j] < ends[1] @ d and peak is not None:  # it peaks between them
+            expected = max(expected, np.exp(peak))
         assert high[0, j] == pytest.approx(expected, rel=1e-10, abs=1e-300)
 
 

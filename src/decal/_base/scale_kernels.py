@@ -21,7 +21,6 @@ from numba import njit
 from decal._base.elementary import LOWEST_EXPONENT, VECTOR, exp, larger
 
 VECTOR_LENGTH = 8
-FEW = 20  # classes that seek their own peaks
 SMALLEST, LARGEST = 1e-60, 1e60  # |d| of rows that are done here: their powers are numbers
 
 NEAR, NEARLY_EVEN = 1e-7, 1e-2  # nats from a peak, and skewness up to it, that a series bridges

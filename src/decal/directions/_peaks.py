@@ -43,7 +43,10 @@ SMALLEST_STEP = 1e-300
 NEAR, NEARLY_EVEN = 1e-9, 1e-3  # nats from a peak, and skewness up to it, that a series bridges
 MOST_STEPS, NEWTON_STEPS = 80, 2
 BLOCK = 1 << 14  # exponentials at once: more take longer to get memory for
-WORTH_COMPILING = 8  # times the usual size: these loops take some seconds to compile, once
+# Times the usual size, for loops that take seconds to compile, once; where classes are few, NumPy
+# takes at most three times as long.
+WORTH_COMPILING, WORTH_COMPILING_FEW = 8, 32
+FEW_CLASSES = 20  # whose peaks are sought one by one in compiled loops, too
 COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
 
 # From A and three derivatives at both endpoints of an interval of length 1 to powers of the
@@ -68,7 +71,9 @@ def widen_by_scale(
     """Widen bounds (n, K), in place, to the range at scales 0 <= first <= 1 <= last <= inf."""
     n, K = logits.shape
     pick = slice(None) if len(columns) == K else columns
-    compiles = compiled(n * K // WORTH_COMPILING) is not None
+    few = len(columns) <= FEW_CLASSES
+    worthwhile = WORTH_COMPILING_FEW if few else WORTH_COMPILING
+    compiles = compiled(n * K // worthwhile) is not None
     if not compiles and pick is not columns and n * K <= BLOCK_ELEMENTS:
         _widen(low, high, logits.astype(np.float64), first, last)
         return
@@ -83,7 +88,6 @@ def widen_by_scale(
         return
     from decal._base import scale_kernels
 
-    few = len(columns) <= scale_kernels.FEW
     boxes = scale_kernels.boxes_of_few if few else scale_kernels.boxes_of_many
 
     def block(rows: slice) -> None:
