@@ -81,8 +81,8 @@ LOOP["a"]["c"] = LOOP
         (LOOP, "tree must have every name once: got 'a' twice"),
         ({"x": ["a"], "y": ["a", "b"]}, "every name once: got 'a' twice"),
         ({"x": ["a", "b"], "y": ["x", "c"]}, "every name once: got 'x' twice"),
-        ([("a", "x"), ("a", "y")], "every name once: got 'a' twice"),
-        (np.array([["x", "a"], ["y", "a"]]), "have a row per class: got 'a' again in row 1"),
+        ([("a", "x"), ("a", "y")], "got 'a' twice. Pairs are .child, parent.: turn them"),
+        (np.array([["x", "a"], ["y", "a"]]), "a row per class: got 'a' again in row 1. Drop dup"),
         (
             np.array([["x", "u", "a"], ["y", "u", "b"]]),
             "every node below one other: got 'u' below 'x' and, in row 1, below 'y'",
@@ -309,7 +309,7 @@ def test_the_promise_holds_over_draws(draws):
     missed = []
     for _ in range(draws):
         drawn = rng.permutation(np.arange(200, 4000))
-        choice = decal.choose(d, logits[drawn[:99]], labels[drawn[:99]], miss=0.2, rule="node")
+        choice = decal.choose(d, logits[drawn[:99]], labels[drawn[:99]], miss=0.2)
         new = drawn[99:599]
         kept = choice.decide(logits[new])
         missed.append(1 - kept[np.arange(500), labels[new]].mean())
