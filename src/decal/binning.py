@@ -90,7 +90,9 @@ class Binned:
 
     def _checked(self, credal: CredalSet) -> CredalSet:
         if credal.shape[1] != len(self.classes):
-            raise InputError("credal", f"have {len(self.classes)} bins", f"{credal.shape[1]}")
+            remedy = "No classifier knows a bin that had no rows: take fewer bins."
+            fact = f"{credal.shape[1]}"
+            raise InputError("credal", f"have {len(self.classes)} bins", fact, remedy)
         return credal
 
 

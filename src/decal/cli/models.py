@@ -126,7 +126,7 @@ def fit(
         ),
     ] = 0.0,
     order: Annotated[
-        bool, option("Classes are in an order: the possible ones are an interval.", None, "--order")
+        bool, option("Columns are in an order: the possible ones are an interval.", None, "--order")
     ] = False,
     tree: Annotated[
         Path | None,
