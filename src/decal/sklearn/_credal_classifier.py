@@ -348,9 +348,9 @@ class CredalClassifier(HeldOutClassifier):
     ) -> IntervalCredalSet:
         """The credal sets of n inputs, by the classifier's promise or at an alpha or a Choice.
 
-        Columns are those of `predict_logits`.
-        Their `point` is the softmax of `predict_logits`, or a recentered model's. `ids` and
-        `groups` are as for `Decalibrator.predict`; the index of a DataFrame stays with the sets.
+        Their `point` is the softmax of `predict_logits`, whose columns they have, or a recentered
+        model's. `ids` and `groups` are as for `Decalibrator.predict`; the index of a DataFrame
+        stays with the sets.
         """
         model, logits = self._asked(alpha), self.predict_logits(X)
         require_same_order(X=X, groups=groups)
