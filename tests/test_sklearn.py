@@ -506,6 +506,60 @@ def test_a_wish_is_granted_by_decalibrate_on_out_of_fold_logits():
     assert clf.promise_.costs == direct.promise.costs
 
 
+GRADES = ("mild", "severe", "critical")  # not in the order of the alphabet
+
+
+def ordered_labels(y):
+    """Labels 0, 1 and 2 as an ordered categorical of pandas, with one category that nobody has."""
+    pd = pytest.importorskip("pandas")
+    return pd.Series(pd.Categorical(np.array(GRADES)[y], [*GRADES, "fatal"], ordered=True))
+
+
+def test_an_ordered_categorical_orders_sets_logits_and_all_that_is_asked_of_them(tmp_path):
+    X, names = data(400)
+    y = columns(names)
+    model = LogisticRegression()
+    clf = CredalClassifier(model, miss=0.1).fit(X[:300], ordered_labels(y[:300]))
+    numbers = CredalClassifier(model, miss=0.1, order=True).fit(X[:300], y[:300])
+    assert clf.classes_.tolist() == ["critical", "mild", "severe"]  # as scikit-learn sorts them
+    assert clf.decalibrator_.classes == GRADES
+    of_numbers = np.array([2, 0, 1])
+    clf.save(tmp_path / "clf.npz")
+    for found in (clf, CredalClassifier.load(tmp_path / "clf.npz", clf.estimator_)):
+        sets, expected = found.predict_credal(X[300:]), numbers.predict_credal(X[300:])
+        assert sets.ordered
+        np.testing.assert_allclose(sets.lower, expected.lower, atol=1e-6)
+        np.testing.assert_allclose(sets.upper, expected.upper, atol=1e-6)
+        logits = found.predict_logits(X[300:])
+        same(found.decalibrator_.predict(logits), sets)
+        np.testing.assert_array_equal(
+            found.predict_set(X[300:]), numbers.predict_set(X[300:])[:, of_numbers]
+        )
+        by_number = numbers.possible(X[300:])
+        assert found.possible(X[300:]) == [[GRADES[k] for k in row] for row in by_number]
+        np.testing.assert_allclose(
+            found.predict_proba(X[300:]), numbers.predict_proba(X[300:])[:, of_numbers], atol=1e-6
+        )
+        assert (found.predict(X[300:]) == np.array(GRADES)[numbers.predict(X[300:])]).all()
+        by_name = found.score(X[300:], np.array(GRADES)[y[300:]])
+        assert by_name == numbers.score(X[300:], y[300:])
+    promised = clf.promise(X[300:], np.array(GRADES)[y[300:]], miss=0.2)
+    assert promised.promise_.rule == "ordered_majority"
+    assert promised.promise_ == numbers.promise(X[300:], y[300:], miss=0.2).promise_
+    shown = clf.explore(X[:50], labels=np.array(GRADES)[y[:50]]).payload.arrays["labels"]
+    assert shown.tolist() == y[:50].tolist()
+
+
+def test_text_is_not_ordered_by_the_alphabet():
+    X, names = data(300)
+    y = columns(names)
+    with pytest.raises(decal.InputError, match="order must go with labels that are numbers"):
+        CredalClassifier(LogisticRegression(), order=True).fit(X, np.array(GRADES)[y])
+    frozen = FrozenEstimator(LogisticRegression().fit(X, names))
+    with pytest.raises(decal.InputError, match="y must hold classes that the estimator knows"):
+        CredalClassifier(frozen).fit(X, ordered_labels(y))
+
+
 @pytest.mark.parametrize("own_rows", [False, True])
 def test_new_labels_are_missed_as_rarely_as_promised(own_rows):
     X, y = data(10_000)

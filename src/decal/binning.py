@@ -11,6 +11,7 @@ import numpy as np
 from decal._base.errors import InputError, require_all
 from decal._base.numerics import Array, Indices
 from decal._base.row_checks import to_numpy
+from decal._base.settings import check_count
 from decal.credal import CredalSet
 
 __all__ = ["Binned", "binned"]
@@ -38,22 +39,61 @@ class Binned:
     classes: tuple[str, ...]
 
     def interval(self, credal: CredalSet) -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: a prediction interval, the ends of the possible bins.
+        """(lower, upper), (n,) each: a prediction interval, from first to last possible bin.
 
         With a promise of `miss`, the number of a new input is outside so often at most; numbers
         beyond the outer edges count as in the outer bins.
         """
-        kept = credal.with_order().possible_mask()
-        return self._ends(kept.argmax(axis=1), kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1))
+        kept = self._checked(credal).possible_mask()
+        first, past = kept.argmax(axis=1), kept.shape[1] - kept[:, ::-1].argmax(axis=1)
+        return self.edges[first], self.edges[past]
 
     def quantile(self, credal: CredalSet, q: float) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: where the quantile of every distribution in the set lies."""
-        return self._ends(*credal.quantile(q))
-
-    def _ends(self, first: Indices, last: Indices) -> tuple[Array, Array]:
-        if len(self.classes) <= int(max(first.max(initial=0), last.max(initial=0))):
-            raise InputError("credal", f"have {len(self.classes)} bins", "more")
+        first, last = self._checked(credal).quantile(q)
         return self.edges[first], self.edges[last + 1]
+
+    def probabilities(self, quantiles: Any, levels: Any) -> Array:
+        """(n, K) the probability of every bin, of a network that predicts quantiles.
+
+        Between quantiles, which are sorted, and from the outermost to the outer edges, the
+        distribution function is taken to be linear. `decal.decalibrate` takes these with
+        ``probabilities=True``.
+
+        Parameters
+        ----------
+        quantiles : (n, m) array
+            Predicted quantiles.
+        levels : (m,) array
+            Their levels, which rise between 0 and 1.
+
+        Examples
+        --------
+        >>> import decal
+        >>> bins = decal.binned([1.0, 2.5, 7.0], edges=[0, 2, 4, 8])
+        >>> bins.probabilities([[2.0, 3.0, 4.0]], [0.25, 0.5, 0.75])
+        array([[0.25, 0.5 , 0.25]])
+        """
+        at, q = to_numpy(levels, "levels"), to_numpy(quantiles, "quantiles").astype(np.float64)
+        if at.ndim != 1 or not (np.diff(at, prepend=0.0, append=1.0) > 0).all():
+            raise InputError("levels", "rise between 0 and 1", f"{at.tolist()!r:.60}")
+        if q.ndim != 2 or q.shape[1] != len(at):
+            raise InputError("quantiles", f"have {len(at)} columns, as levels", f"shape {q.shape}")
+        require_all(np.isfinite(q), q, "quantiles", "be finite")
+        below = np.empty((len(q), len(self.edges)))  # the probability below every edge
+        heights = np.concatenate([[0.0], at, [1.0]])
+        for row, known in enumerate(np.sort(q, axis=1)):
+            ends = min(self.edges[0], known[0]), max(self.edges[-1], known[-1])
+            below[row] = np.interp(self.edges, [ends[0], *known, ends[1]], heights)
+        below[:, 0], below[:, -1] = 0.0, 1.0  # numbers beyond are in the outer bins
+        return np.diff(below, axis=1)
+
+    def _checked(self, credal: CredalSet) -> CredalSet:
+        if credal.shape[1] != len(self.classes):
+            remedy = "No classifier knows a bin that had no rows: take fewer bins."
+            fact = f"{credal.shape[1]}"
+            raise InputError("credal", f"have {len(self.classes)} bins", fact, remedy)
+        return credal
 
 
 def binned(y: Any, edges: Any = 10) -> Binned:
@@ -74,7 +114,7 @@ def binned(y: Any, edges: Any = 10) -> Binned:
     >>> bins = decal.binned([1.0, 2.0, 2.5, 7.0], edges=[0, 2, 4, 8])
     >>> bins.labels, bins.classes
     (array([0, 1, 1, 2]), ('0 to 2', '2 to 4', '4 to 8'))
-    >>> bins.interval(decal.IntervalCredalSet([[0.5, 0.2, 0]], [[0.7, 0.5, 0.1]]))
+    >>> bins.interval(decal.IntervalCredalSet([[0.5, 0.2, 0]], [[0.7, 0.4, 0.1]]))
     (array([0.]), array([2.]))
     """
     numbers = to_numpy(y, "y")
@@ -83,15 +123,16 @@ def binned(y: Any, edges: Any = 10) -> Binned:
         raise InputError("y", "be a vector of numbers", fact)
     numbers = numbers.astype(np.float64)
     require_all(np.isfinite(numbers), numbers, "y", "be finite")
-    if isinstance(edges, int) and not isinstance(edges, bool):
-        if edges < 2:
-            raise InputError("edges", "be two bins or more", f"{edges}")
-        ends = np.unique(np.quantile(numbers, np.linspace(0, 1, edges + 1)))
+    counted = np.ndim(edges) == 0
+    if counted:
+        bins = check_count(edges, "edges", least=2)
+        ends = np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1)))
     else:
         ends = to_numpy(edges, "edges").astype(np.float64)
     if ends.ndim != 1 or len(ends) < 3 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
         rule = "be three or more finite numbers that rise"
-        raise InputError("edges", rule, f"{ends.tolist()!r:.60}", "Ties of y may merge bins.")
+        remedy = "Ties of y merge bins: give the edges." if counted else ""
+        raise InputError("edges", rule, f"{ends.tolist()!r:.60}", remedy)
     labels = np.searchsorted(ends[1:-1], numbers, side="right")
     count = np.bincount(labels, minlength=len(ends) - 1)
     total = np.bincount(labels, numbers, minlength=len(ends) - 1)

@@ -35,6 +35,20 @@ def test_sets_of_an_ordered_model_are_intervals_that_miss_as_promised():
     assert np.mean(missed) >= 0.05
 
 
+def test_the_promise_holds_over_500_draws():
+    logits, labels = world(4000)
+    d = decal.Decalibrator(order=True).fit(logits[:200], labels[:200])
+    rng, missed = np.random.default_rng(1), []
+    for _ in range(500):
+        drawn = rng.permutation(np.arange(200, 4000))
+        choice = decal.choose(d, logits[drawn[:99]], labels[drawn[:99]], miss=0.2)
+        kept = choice.decide(logits[drawn[99:599]])
+        assert is_interval(kept)
+        missed.append(1 - kept[np.arange(500), labels[drawn[99:599]]].mean())
+    error = np.std(missed) / np.sqrt(500)
+    assert 0.15 <= np.mean(missed) <= 0.2 + 3 * error
+
+
 def test_a_promise_for_every_class_keeps_intervals_too():
     logits, labels = world(600)
     d = decal.decalibrate(logits, labels, miss=0.2, per="class", order=True)

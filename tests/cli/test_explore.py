@@ -83,6 +83,19 @@ def test_the_command_exports_what_the_function_makes():
 
 
 @pytest.mark.usefixtures("files_available")
+def test_the_page_shows_what_the_model_promises():
+    z, labels, _ = data(300, 3)
+    model = decal.decalibrate(z, labels, miss=0.2, order=True, classes="abc")
+    model.save("promised.npz")
+    header, arrays = export("promised.npz", "logits.npz")
+    assert header["promise"]["text"] == str(model.promise)
+    with np.load("logits.npz") as at_hand:
+        kept = model.predict(at_hand["logits"]).possible_mask()
+    sizes = arrays["0/size/possible"][header["own"]]
+    np.testing.assert_array_equal(sizes, kept.sum(axis=1))
+
+
+@pytest.mark.usefixtures("files_available")
 def test_the_command_takes_no_index_of_a_table_for_a_class():
     from pathlib import Path
 

@@ -100,11 +100,18 @@ def test_families_and_orders_are_told_by_options(kind):
     assert model.promise.rule == ("ordered_majority" if kind == "order" else "node")
     sets, others = (d.predict(data["logits"]).possible_mask() for d in (model, expected))
     assert np.array_equal(sets, others)
+    # Other commands go by what the model knows.
+    wish = decal.choose(expected, data["logits"], data["labels"], miss=0.1)
+    assert wish.promise.rule == model.promise.rule
+    assert succeed("choose", "model.npz", "logits.csv", "--miss", 0.1).stderr == f"{wish}\n"
+    succeed("evaluate", "model.npz", "logits.csv", "--alpha", model.alpha, "-o", "table.csv")
+    assert pc.read_csv("table.csv")["set_size"].to_pylist() == [others.sum(axis=1).mean()]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
+        ("families.csv", "family,class\na,b\nc", "or nothing in every column: got lines of 1 to 2"),
         ("families.txt", "", "tree must end in .json or .csv"),
         ("families.json", "{", "tree must be a .json file: got families.json"),
         ("families.json", '{"x": ["y", "z"]}', "tree must have a leaf for every class"),

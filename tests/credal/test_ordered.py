@@ -166,6 +166,14 @@ def test_ordered_sets_list_an_interval_in_its_order_and_stay_ordered():
     assert ordered.promised("ordered_majority", kept).possible()[0] == [0, 1, 2]
 
 
+def test_a_union_knows_the_order_and_the_tree_of_its_sets():
+    credal = decal.IntervalCredalSet([[0.3, 0.1, 0.3]], [[0.6, 0.2, 0.6]], classes="123")
+    assert decal.credal.union([credal.with_order()] * 2).possible() == [["1", "2", "3"]]
+    nested = credal.with_tree({"ends": ["1", "3"], "middle": ["2"]})
+    assert decal.credal.union([nested, nested]).node() == ["ends"]
+    assert decal.credal.union([credal, credal]).possible() == [["1", "3"]]
+
+
 def test_classes_that_are_rising_numbers_are_their_own_values():
     low, high = [[0.2, 0.2, 0.2]], [[0.6, 0.6, 0.6]]
     by_name = decal.IntervalCredalSet(low, high, classes=["10", "20", "40"])

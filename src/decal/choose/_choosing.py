@@ -115,10 +115,10 @@ def choose(
         As for `Decalibrator.fit`.
     rule : str, optional
         Which classes are kept, for `miss`. By default, of a model that knows of an order,
-        "ordered_majority", an interval of classes; else "e_admissible", those that can be the most
-        probable, "interval_dominance" or "maximality", which keep more, those not dominated;
-        "majority", which keeps fewer of many, the most probable one and those that can have one
-        half.
+        "ordered_majority", an interval of classes; of one with a tree, "node", those of one node;
+        else "e_admissible", those that can be the most probable. Others are "interval_dominance"
+        or "maximality", which keep more, those not dominated; and "majority", which keeps fewer of
+        many, the most probable one and those that can have one half.
     distributions : (n, K) array, optional
         The true distributions, for `coverage`.
     annotations : (n, A) array, optional
@@ -187,9 +187,6 @@ def choose(
         "confidence": confidence,
         "threshold": threshold,
     }
-    if rule == "node" and per is not None:
-        fact = "rule='node', which keeps one node at one alpha"
-        raise InputError("per", "be left out with a tree", fact)
     if isinstance(logits, Rows):
         labels = logits.labels if logits.votes is None else logits.votes
     if annotations is not None and wish in ("miss", "hold"):
@@ -220,7 +217,10 @@ def choose(
         return _for_width(model, rows, target)
     if wish == "coverage":
         return _for_coverage(model, rows, target, known, atol=atol, guaranteed=guaranteed)
-    rule = rule or ("ordered_majority" if rows.order else "e_admissible")
+    rule = rule or rule_of(model, rows)
+    if rule == "node" and per is not None:
+        fact = "rule='node', which keeps one node at one alpha"
+        raise InputError("per", "be left out with a tree", fact)
     if unit is None:
         rows.warn_of_units()
     if wish == "hold":
@@ -240,6 +240,13 @@ def choose(
     if per is None:
         return for_miss(model, rows, target, rule, groups)
     return for_miss_per_class(model, rows, target, rule)
+
+
+def rule_of(model: Any, rows: Rows) -> str:
+    """The rule that says which classes are possible, by what a model or its rows know of them."""
+    if rows.order or (isinstance(model, Model) and model.schema(model.fitted).order):
+        return "ordered_majority"
+    return "e_admissible" if getattr(model, "tree", None) is None else "node"
 
 
 def _votes(model: Any, labels: Any, annotations: Any) -> Votes:

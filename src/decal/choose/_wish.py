@@ -21,7 +21,7 @@ from decal._base.errors import DecalWarning, InputError
 from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
-from decal.choose._choosing import WISHES_OF, choose
+from decal.choose._choosing import WISHES_OF, choose, rule_of
 from decal.choose._hold import plan_for
 from decal.choose._order import allowed
 from decal.choose._plausibility import complement
@@ -473,12 +473,9 @@ class Wish:
 
 
 def _rule(rows: Rows, model: Decalibrator) -> str:
-    """The rule that says which classes are possible."""
-    if rows.order:
-        return "ordered_majority"
-    if model.tree is not None:
-        return "node"
-    return "majority" if rows.shape[1] > MANY_CLASSES else "e_admissible"
+    """The rule that says which of so many classes are possible."""
+    rule = rule_of(model, rows)
+    return "majority" if rule == "e_admissible" and rows.shape[1] > MANY_CLASSES else rule
 
 
 def plain_logits(rows: Rows) -> Array:

@@ -53,8 +53,9 @@ def choose(
     ] = False,
     per: options.PerOption = None,
     rule: Annotated[
-        str, options.rule_option("With --miss, the classes that a set keeps")
-    ] = "e_admissible",
+        str | None,
+        options.rule_option("With --miss, the classes that a set keeps", "by what MODEL knows"),
+    ] = None,
     confidence: Annotated[
         float | None, option("With --hold: over the draw of these labels, not on average.", "SHARE")
     ] = None,
@@ -80,7 +81,8 @@ def choose(
     wish = options.one_wish(**wishes)
     _require_wish("guaranteed", guaranteed, wish, "coverage")
     _require_wish("confidence", confidence is not None, wish, "hold")
-    check_choice(rule, "rule", SET_RULES)
+    if rule is not None:
+        check_choice(rule, "rule", SET_RULES)
     if out is not None:
         check_output(out, force=force, formats=(".npz", *TABLES))
     fitted = decal.Decalibrator.load(model)

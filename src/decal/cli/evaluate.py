@@ -53,8 +53,9 @@ def evaluate(
         option("Levels to compare.", "A,B,…", show_default=f"{PAPER_LEVELS} and MODEL's own"),
     ] = None,
     rule: Annotated[
-        str, options.rule_option("Which classes a decision set keeps")
-    ] = "e_admissible",
+        str | None,
+        options.rule_option("Which classes a decision set keeps", "as MODEL promises"),
+    ] = None,
     out: Annotated[
         Path | None,
         options.output_option("Also write the table: .csv or .parquet; - for standard output."),
@@ -72,13 +73,15 @@ def evaluate(
     if out is not None:
         check_output(out, force=force, formats=TABLES)
     asked = None if alpha is None else options.levels(alpha)
-    check_choice(rule, "rule", SET_RULES)
+    if rule is not None:
+        check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
     folder = reading.folder(
         logits, fitted, "labels", "truth", named=False, labels=labels, truth=truth
     )
     alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
-    scores = _Scores(fitted, alphas, rule)
+    promised = "" if fitted.promise is None else fitted.promise.rule
+    scores = _Scores(fitted, alphas, rule or promised)
     layout = Layout(len(fitted.class_weights), fitted.classes)
     for chunk in chunks_of_all(folder, layout, "Evaluating"):
         if chunk.labels is None and chunk.truth is None:
@@ -148,7 +151,7 @@ class _Scores:
 
     model: decal.Decalibrator
     alphas: list[float]
-    rule: str
+    rule: str  # empty: that of the sets
     rows: int = 0
     with_truth: int = 0
     point: PointScores = field(default_factory=PointScores)
@@ -165,7 +168,7 @@ class _Scores:
             if chunk.truth is not None:
                 self._add("coverage", n * decal.metrics.coverage(credal, chunk.truth), a)
             if chunk.labels is not None:
-                kept = credal.decide(self.rule)
+                kept = credal.decide(self.rule or credal.rule)
                 self._add("miss_rate", n - kept[np.arange(n), chunk.labels].sum(), a)
                 self._add("set_size", kept.sum(), a)
         if chunk.labels is not None and credal.point is not None:

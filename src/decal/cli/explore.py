@@ -144,11 +144,10 @@ def explore(
 
     with open_logits(logits, fitted, labels=labels, truth=truth) as source:
         data = source.all()
-    read: dict[str, Any] = {"probabilities": False, "floor": None}  # they are logits by now
     second = None
     if compare is not None and other is not None:
         with open_logits(compare_logits or logits, other) as source:
-            second = other.with_settings(**read), source.all().logits, compare_name or compare.stem
+            second = _of_logits(other), source.all().logits, compare_name or compare.stem
     shown: dict[str, Any] = {
         "labels": data.labels,
         "truth": data.truth,
@@ -163,7 +162,7 @@ def explore(
         "seed": seed,
     }
     at_levels = {"alphas": slider, "start": start, "compare": second}
-    page = _page(fitted.with_settings(**read), data.logits, shown, at_levels)
+    page = _page(_of_logits(fitted), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
@@ -180,6 +179,13 @@ def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShi
         rule = "not be given with a model of decal shift, whose sets have one level: leave them out"
         raise InputError("alphas, start and compare", rule)
     return decal.LabelShift.load(path)
+
+
+def _of_logits(model: Any) -> Any:
+    """The model and its promise, for logits: those of a file of probabilities are by now."""
+    found = model.with_settings(probabilities=False, floor=None)
+    found.promise = model.promise
+    return found
 
 
 def _page(

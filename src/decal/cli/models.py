@@ -126,13 +126,13 @@ def fit(
         ),
     ] = 0.0,
     order: Annotated[
-        bool, option("Classes are in an order: the possible ones are an interval.", None, "--order")
+        bool, option("Columns are in an order: the possible ones are an interval.", None, "--order")
     ] = False,
     tree: Annotated[
         Path | None,
         options.file_option(
-            "Tree of the classes: nested names in a .json, or a .csv with a line per class, from "
-            "the coarsest level to the class."
+            "Tree of the classes: nested names in a .json, or a .csv with a heading and a line "
+            "per class, from the coarsest level to the class."
         ),
     ] = None,
     weights: Annotated[
@@ -299,6 +299,10 @@ def _read_tree(path: Path) -> decal.ClassTree:
         found = json.loads(text) if kind == ".json" else [*csv.reader(text.splitlines())][1:]
     except (ValueError, csv.Error) as error:
         raise InputError("tree", f"be a {kind} file", f"{path} ({error})") from error
+    if kind == ".csv" and len({len(line) for line in found}) > 1:
+        least, most = min(map(len, found)), max(map(len, found))
+        fact = f"lines of {least} to {most} in {path}"
+        raise InputError("tree", "have a name or nothing in every column", fact)
     return decal.ClassTree.of(found if kind == ".json" else np.array(found, dtype=object))
 
 

@@ -69,14 +69,15 @@ def file_option(text: str, value: str = "FILE") -> Any:
     return option(text, value, callback=is_file)
 
 
-def choice_option(text: str, value: str, choices: Sequence[str]) -> Any:
+def choice_option(text: str, value: str, choices: Sequence[str], **settings: Any) -> Any:
     """An option that takes one of these words, which the shell completes."""
-    return option(text, value, autocompletion=lambda: list(choices))
+    return option(text, value, autocompletion=lambda: list(choices), **settings)
 
 
-def rule_option(text: str) -> Any:
-    """An option that takes a rule for decision sets."""
-    return choice_option(f"{text}: {', '.join(SET_RULES)}.", "RULE", SET_RULES)
+def rule_option(text: str, default: str) -> Any:
+    """An option that takes a rule for decision sets; what is taken by default, in words."""
+    told = f"{text}: {', '.join(SET_RULES)}."
+    return choice_option(told, "RULE", SET_RULES, show_default=default)
 
 
 def _argument(value: str, check: Callable[..., Any], text: str) -> Any:

@@ -176,8 +176,7 @@ class NonemptySet(CredalSet):
     def box(self) -> IntervalCredalSet:
         """The smallest intervals around each set, and its point."""
         box = IntervalCredalSet.unchecked(self.lower, self.upper, self.point, self.classes)
-        box = box.with_index(self).with_tree(self.tree)
-        return box.with_order() if self.ordered else box
+        return _of_the_same(box, self)
 
     def intersection_probability(self, *, empty: str = "raise") -> Array:
         """(n, K) that of the box; it may lie outside the set."""
@@ -234,7 +233,14 @@ def union(sets: Iterable[CredalSet]) -> IntervalCredalSet:
     points = [credal.point for credal in found]
     known = [point for point in points if point is not None]
     point = np.mean(known, axis=0) if len(known) == len(points) else None
-    return IntervalCredalSet.unchecked(low, high, point, first.classes).with_index(first)
+    box = IntervalCredalSet.unchecked(low, high, point, first.classes)
+    return _of_the_same(box, first)
+
+
+def _of_the_same(box: IntervalCredalSet, sets: CredalSet) -> IntervalCredalSet:
+    """Boxes with the index of other sets, and with the order or the tree of their classes."""
+    box = box.with_index(sets).with_tree(sets.tree)
+    return box.with_order() if sets.ordered else box
 
 
 def reachable(lower: Array, upper: Array) -> tuple[Array, Array]:

@@ -22,7 +22,7 @@ from decal._base.data_frames import column, column_names, is_frame
 from decal._base.errors import InputError, listing
 from decal._base.markup import span
 from decal._base.numerics import Array, Indices, Mask
-from decal._base.settings import check_alpha
+from decal._base.settings import check_alpha, check_tolerance
 from decal.credal._interval_rows import IntervalRows
 from decal.credal.decisions import TIE_TOLERANCE
 
@@ -91,16 +91,21 @@ class ClassTree:
             return cls._built(_by_levels(tree))
         if isinstance(tree, str) or not isinstance(tree, Iterable):
             raise InputError("tree", FORMS, f"a {type(tree).__name__}")
-        return cls._built(_pairs(tree))
+        return cls._built(_pairs(tree), "Pairs are (child, parent): turn them, or rename one.")
 
     @classmethod
-    def _built(cls, edges: Iterable[tuple[str, str | None]]) -> ClassTree:
-        """Of the name of every node and the one above it, None if there is none."""
+    def _built(
+        cls, edges: Iterable[tuple[str, str | None]], remedy: str = "Rename one."
+    ) -> ClassTree:
+        """Of the name of every node and the one above it, None if there is none.
+
+        `remedy` is what to do about a name that comes twice.
+        """
         parent: dict[str, str | None] = {}
         given = set()
         for child, above in edges:
             if child in given:
-                raise InputError("tree", "have every name once", f"{child!r} twice", "Rename one.")
+                raise InputError("tree", "have every name once", f"{child!r} twice", remedy)
             given.add(child)
             parent[child] = above
             if above is not None:
@@ -111,8 +116,8 @@ class ClassTree:
         tops = below.get(None, [])
         named = len(tops) == 1 and tops[0] in below
         if not named and ROOT in parent:
-            remedy = "Give the tree a root of your own, or rename that node."
-            raise InputError("tree", f"have no node {ROOT!r}, as its root is", ROOT, remedy)
+            rooted = "Give the tree a root of your own, or rename that node."
+            raise InputError("tree", f"have no node {ROOT!r}, as its root is", ROOT, rooted)
         names: list[str] = []
         parents: list[int] = []
         waiting = [(tops[0] if named else ROOT, -1)]
@@ -207,7 +212,8 @@ class ClassTree:
 
         A step that is missing down to the class costs 1, a step down a wrong way `wrong`: a coarse
         answer costs less than a wrong one, and a near miss less than a far one. With one
-        distribution, the best answer is the last node of probability wrong / (1 + wrong) or more.
+        distribution, and `wrong` of 1 or more, the best answer is the last node of probability
+        wrong / (1 + wrong) or more.
 
         Examples
         --------
@@ -218,6 +224,7 @@ class ClassTree:
         >>> tree.costs(wrong=3)["mammal"]
         {'cat': 1.0, 'dog': 1.0, 'owl': 5.0, 'wren': 5.0}
         """
+        wrong = check_tolerance(wrong, "wrong")
         inside = self.leaves.astype(np.float64)
         own = self.depth.astype(np.float64)
         steps: Array = np.array([own[self.leaves[:, k]].max() for k in range(len(self.classes))])
@@ -338,7 +345,8 @@ def _by_levels(levels: NDArray[Any]) -> Iterator[tuple[str, str | None]]:
             remedy = "The last column names the class; earlier ones may be empty."
             raise InputError("tree", "have a class in every row", f"none in row {row}", remedy)
         if names[-1] in classes:
-            raise InputError("tree", "have a row per class", f"{names[-1]!r} again in row {row}")
+            fact, remedy = f"{names[-1]!r} again in row {row}", "Drop duplicates of rows first."
+            raise InputError("tree", "have a row per class", fact, remedy)
         classes.add(names[-1])
         for parent, name in zip([None, *names], names, strict=False):
             if name in above and above[name] != parent:
@@ -361,5 +369,6 @@ def _missing(value: Any) -> bool:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str | int | np.str_ | np.integer) or isinstance(value, bool):
-        raise InputError("tree", "have names that are text or whole numbers", f"{value!r:.60}")
+        rule = "have names that are text or whole numbers"
+        raise InputError("tree", rule, f"{value!r:.60}", "Turn them into text.")
     return str(value)

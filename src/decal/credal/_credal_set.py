@@ -294,6 +294,7 @@ class CredalSet(IntervalRows):
             return self._at_their_rows(kept, missing=False)
         table, names = None, None
         if isinstance(utility, str):
+            check_choice(utility, "utility", ("absolute", "squared"))
             v = ordered_classes.class_values(self.classes, self.shape[1])
             utility = ordered_classes.ordered_utility(self.shape[1], utility, values=v.tolist())
         if utility is not None:

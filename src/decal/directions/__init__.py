@@ -40,7 +40,6 @@ from decal.directions._ranges import (
 from decal.directions._reference import CHOSEN, REFERENCES, Reference
 from decal.directions._summarise import BoundedMargins, LabelMargins, summarise_label_margins
 from decal.directions._temperature import Temperature
-from decal.directions._tilt import Tilt
 from decal.directions._top_logits import TopIntervals, TopLogits, summarise_top, top_box
 
 __all__ = [
@@ -64,7 +63,6 @@ __all__ = [
     "ScaleSummary",
     "Temperature",
     "TensorInputs",
-    "Tilt",
     "TopIntervals",
     "TopLogits",
     "best_model",
@@ -88,7 +86,7 @@ __all__ = [
 ]
 
 BUILT_IN: Mapping[str, type[Direction]] = {
-    direction.name: direction for direction in (ClassShifts, Temperature, Local, Tilt)
+    direction.name: direction for direction in (ClassShifts, Temperature, Local)
 }
 """decal's own directions by name; packages add theirs by entry points "decal.directions"."""
 

@@ -56,7 +56,7 @@ RULES = (
 """Rules of decision: key, title, whether they leave a set of classes or one, and meaning."""
 
 POSSIBLE_BY = {
-    "ordered_majority": "an interval: all plausible distributions give it more than half",
+    "ordered_majority": "an interval: all plausible distributions give it half or more",
     "node": "those below the last node that is probable under all plausible distributions",
 }
 """What is possible of ordered classes and of a tree."""

@@ -64,7 +64,7 @@ def cumulative(
         ax.plot(np.arange(K), right.cumsum(), linestyle="", clip_on=False, zorder=4,
                 **ink.truth_mark())  # fmt: skip
         handles.append(ink.truth_handle())
-    ax.set(xlim=(-0.5, K - 0.5), ylim=(0, 1), ylabel="probability of this class or a lower one")
+    ax.set(xlim=(-0.5, K - 0.5), ylim=(0, 1), ylabel="probability up to this class")
     style.probability_axis(ax.yaxis)
     names = class_names(credal)
     every = max(1, -(-K // 12))

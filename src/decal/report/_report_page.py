@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from decal._base.markup import Raw, bar, table
+from decal.credal import BETWEEN
 from decal.report._printout import shortened
 
 IN_NOTEBOOK = 20
@@ -69,6 +70,8 @@ def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
         for names in shown.possible
     ]
     cells |= {name: [f"{value:.3f}" for value in cells[name]] for name in ("lower", "upper")}
+    if shown.path is not None:
+        cells["path"] = [_sorted(escape(path), _breaking(path)) for path in shown.path]
     if shown.check is not None:
         cells["check"] = ["check" if marked else "" for marked in shown.check]
     ends = zip(shown.lower, shown.upper, strict=True)
@@ -92,6 +95,12 @@ def page(report: Any) -> str:
         f"<title>{escape(report.title)}</title><style>{STYLE}</style></head>\n"
         f"<body>{in_notebook(report, len(report))}</body></html>\n"
     )
+
+
+def _breaking(path: str) -> str:
+    """A path whose lines break between nodes only."""
+    nodes = (escape(node).replace(" ", "&nbsp;") for node in path.split(BETWEEN))
+    return BETWEEN.join(nodes)
 
 
 def _sorted(by: object, html: str) -> Raw:

@@ -14,8 +14,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from decal._base.data_frames import index_of, require_same_order
-from decal._base.errors import FitWarning, InputError
-from decal._base.numerics import Array
+from decal._base.errors import FitWarning, InputError, listing
+from decal._base.numerics import Array, Indices
 from decal._base.row_checks import to_numpy
 from decal._base.settings import DEFAULT_ALPHA, check_alpha, check_choice, check_share
 from decal.choose import Choice, Promise, Wish
@@ -69,8 +69,9 @@ class CredalClassifier(HeldOutClassifier):
     likelihood, box, tree
         As in `decal.Decalibrator`.
     order : bool
-        Whether classes have an order, that in which they are sorted, as numbers of grades have:
-        possible classes are then an interval of them. Names are sorted as text, so number grades.
+        Whether classes have an order, as numbers of grades have: possible classes are then an
+        interval of them. Labels that are an ordered categorical of pandas have one in any case,
+        that of their categories, and so have the columns of credal sets and logits.
     cv
         Which rows are held out; not used with a FrozenEstimator.
 
@@ -201,9 +202,14 @@ class CredalClassifier(HeldOutClassifier):
 
     def _learnt(self, learner: Decalibrator | Wish, held: Rows) -> Decalibrator:
         plain = Decalibrator(DEFAULT_ALPHA, **self._settings)
+        order = self._order_of_classes()
         rows = plain.read_labelled(
-            held.logits, held.labels, sample_weight=held.weights, classes=self.classes_
+            held.logits[:, order],
+            np.argsort(order)[held.labels],
+            sample_weight=held.weights,
+            classes=self.classes_[order],
         )
+        rows = rows if self._categories is None else replace(rows, order=True)
         if isinstance(learner, Wish) and self._has_too_few(rows.counted(), learner):
             learner = plain
         model = learner.granted(rows) if isinstance(learner, Wish) else learner.fit_rows(rows)
@@ -214,6 +220,33 @@ class CredalClassifier(HeldOutClassifier):
                 model.promise = replace(model.promise, guaranteed=False, notes=notes)
         self._fitted_alpha = self.alpha
         return model
+
+    def _order_of_classes(self) -> Indices:
+        """(K,) the numbers of the classes in their order: as labels tell it, or else sorted."""
+        classes = self.classes_
+        if self._categories is None:
+            if self.order and classes.dtype.kind not in "iufb":
+                rule = "go with labels that are numbers, or an ordered categorical of pandas"
+                remedy = "Pass pd.Categorical(y, categories=[...], ordered=True) as y."
+                raise InputError(
+                    "order", rule, f"{listing(list(map(str, classes)))}, as sorted", remedy
+                )
+            return np.arange(len(classes))
+        places = self._categories.get_indexer(classes)
+        if (places < 0).any():
+            fact = f"none for {classes[places.argmin()]!r}, which the estimator knows"
+            raise InputError("y", "have a category for every class", fact)
+        return np.argsort(places)
+
+    @property
+    def _order(self) -> Indices:
+        """(K,) the numbers of the classes in the order of the columns of credal sets."""
+        at = {str(name): number for number, name in enumerate(self.classes_)}
+        return np.array([at[name] for name in self.decalibrator_.classes or at])
+
+    def _columns_of(self, y: Any) -> Indices:
+        """(n,) the columns of labels in credal sets."""
+        return np.argsort(self._order)[columns_of(column_or_1d(y), self.classes_)]
 
     def _has_too_few(self, rows: Rows, wish: Wish) -> bool:
         """Whether rows cannot grant the wish of a classifier that was given none; warns if so."""
@@ -252,8 +285,7 @@ class CredalClassifier(HeldOutClassifier):
             wish = self._wish()
         else:
             wish = Wish.of(**given, per=per, groups=groups)
-        labels = columns_of(column_or_1d(y), self.classes_)
-        rows = self.decalibrator_.read(self.predict_logits(X), labels, empty=False)
+        rows = self.decalibrator_.read(self.predict_logits(X), self._columns_of(y), empty=False)
         self.decalibrator_ = wish.granted_by(self.decalibrator_, rows, groups)
         self._fitted_alpha = self.alpha
         return self
@@ -276,6 +308,14 @@ class CredalClassifier(HeldOutClassifier):
 
     # Asking
 
+    def predict_logits(self, X: Any) -> Array:
+        """(n, K) the logits that credal sets are made from, as `decalibrator_` takes them.
+
+        A column per class of `decalibrator_.classes`: those of `classes_`, in their order, if they
+        have one.
+        """
+        return super().predict_logits(X)[:, self._order]
+
     def predict(self, X: Any) -> NDArray[Any]:
         """(n,) most probable classes: the estimator's own, or a recentered model's.
 
@@ -296,7 +336,7 @@ class CredalClassifier(HeldOutClassifier):
         if self.decalibrator_.reference != "model":
             return self._point(X)
         if not hasattr(self.estimator_, "predict_proba"):
-            return np.asarray(softmax(self.predict_logits(X), axis=1))
+            return np.asarray(softmax(super().predict_logits(X), axis=1))
         own = to_numpy(self.estimator_.predict_proba(X), "predict_proba")
         known = columns_of(classes_of(self.estimator_), self.classes_)
         probabilities = np.zeros((len(own), len(self.classes_)))
@@ -308,8 +348,9 @@ class CredalClassifier(HeldOutClassifier):
     ) -> IntervalCredalSet:
         """The credal sets of n inputs, by the classifier's promise or at an alpha or a Choice.
 
-        Their `point` is the softmax of `predict_logits`, or a recentered model's. `ids` and
-        `groups` are as for `Decalibrator.predict`; the index of a DataFrame stays with the sets.
+        Their `point` is the softmax of `predict_logits`, whose columns they have, or a recentered
+        model's. `ids` and `groups` are as for `Decalibrator.predict`; the index of a DataFrame
+        stays with the sets.
         """
         model, logits = self._asked(alpha), self.predict_logits(X)
         require_same_order(X=X, groups=groups)
@@ -328,9 +369,8 @@ class CredalClassifier(HeldOutClassifier):
         if rule is not None:
             check_choice(rule, "rule", SET_RULES)
         sets = self.predict_credal(X, alpha, groups=groups)
-        if rule is None and sets.kept is not None:
-            return sets.kept
-        return np.asarray(sets.decide(rule or sets.rule))
+        kept = sets.possible_mask() if rule is None else np.asarray(sets.decide(rule))
+        return kept[:, np.argsort(self._order)]
 
     def possible(self, X: Any, alpha: Any = None, *, groups: Any = None) -> list[list[Any]]:
         """For every input, its possible classes, those of `predict_set`, the most probable first.
@@ -338,7 +378,7 @@ class CredalClassifier(HeldOutClassifier):
         They are labels as in `classes_`.
         """
         sets = self.predict_credal(X, alpha, groups=groups)
-        label = dict(zip(sets.classes or (), self.classes_.tolist(), strict=True))
+        label = dict(zip(map(str, self.classes_), self.classes_.tolist(), strict=True))
         return [[label[name] for name in names] for names in sets.possible()]
 
     def report(
@@ -366,8 +406,7 @@ class CredalClassifier(HeldOutClassifier):
         model, logits = self._asked(None), self.predict_logits(X)
         require_same_order(X=X, labels=labels)
         options["ids"] = index_of(X, options.get("ids"), rows=len(logits), name="X")
-        if labels is not None:
-            labels = columns_of(column_or_1d(labels), self.classes_)
+        labels = None if labels is None else self._columns_of(labels)
         return model.explore(logits, labels=labels, **options)
 
     # Keeping
@@ -444,7 +483,7 @@ class CredalClassifier(HeldOutClassifier):
     def _point(self, X: Any) -> Array:
         point = self.predict_credal(X, 1.0).point  # the same at every alpha
         assert point is not None  # a Decalibrator's sets have one
-        return point
+        return point[:, np.argsort(self._order)]
 
 
 def _wished(model: Decalibrator) -> dict[str, Any]:
@@ -465,7 +504,7 @@ def _require_intact(
         check_share(settings[name], name, positive=True)
     if not np.array_equal(np.unique(classes), classes):
         raise InputError("classes", "be sorted, each once")
-    if tuple(map(str, classes)) != decalibrator.classes:
+    if sorted(map(str, classes)) != sorted(decalibrator.classes or ()):
         raise InputError("classes", "be those of the Decalibrator")
     features, names = settings["features"], settings["names"]
     if names is not None and (not isinstance(names, list) or len(names) != features):

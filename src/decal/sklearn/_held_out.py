@@ -84,6 +84,8 @@ class HeldOutClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # 
         require_same_order(X=X, y=y, sample_weight=sample_weight)
         X, y = validate_data(self, X, y, skip_check_array=True)
         _require_one_label(y)
+        kind: Any = getattr(y, "dtype", None)
+        self._categories = kind.categories if getattr(kind, "ordered", False) else None
         X, y = indexable(X, column_or_1d(y, warn=True))
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)

@@ -38,12 +38,27 @@ INTERVAL, ANY = "decal, order", "decal, no order"
 LAC, APS, ORDINAL = "LAC", "APS", "ordinal APS"
 SIZES = (INTERVAL, ANY, LAC, APS, ORDINAL)
 
-DIRECTIONS: dict[str, tuple[str, ...]] = {
+
+class Tilt(decal.Line):
+    """Moves logits along the order of the classes: z_k + theta s_k, s = 0 to K - 1, standardised.
+
+    A judge who is stricter or milder than the labels say, by as much for all inputs.
+    """
+
+    name, ratio = "tilt", 1.0
+
+    def move(self, logits: Array) -> Array:
+        """Standardised places in the order, whatever the logits."""
+        places = np.arange(logits.shape[1], dtype=np.float64)
+        return np.broadcast_to((places - places.mean()) / places.std(), logits.shape)
+
+
+DIRECTIONS: dict[str, tuple[str | decal.Direction, ...]] = {
     "class": ("class",),
-    "tilt": ("tilt",),
-    "class + tilt": ("class", "tilt"),
+    "tilt": (Tilt(),),
+    "class + tilt": ("class", Tilt()),
     "class + temperature": ("class", "temperature"),
-    "class + temperature + tilt": ("class", "temperature", "tilt"),
+    "class + temperature + tilt": ("class", "temperature", Tilt()),
     "local": ("local",),
 }
 EFFICIENCIES = (0.5, 0.7, 0.8)
@@ -163,7 +178,7 @@ def experiment(request: Request) -> Experiment:
         levels=wanted,
         inputs=lambda cell: {
             "data": [request.data / f for f in FILES[cell.data]],
-            "settings": DIRECTIONS.get(cell.method, cell.method),
+            "settings": cell.method,
         },
         rows=rows,
         findings=partial(findings, seeds=seeds),
