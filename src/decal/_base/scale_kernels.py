@@ -38,6 +38,8 @@ MIDDLE_TOLERANCE = 4e-9
 coefficients there and at both ends: at one place the difference may vanish by chance. The latter,
 which is used, then misses 1e-12 to 1e-11: 6561 times the square of this, over what A turns by."""
 
+ENOUGH = 256.0 * MIDDLE_TOLERANCE  # of what is multiplied by 1/256 in the middle
+
 
 def _reciprocals(nodes: Any) -> Any:
     """(16, 16) one over the distances in divided differences, at nodes (4,) that count four times.
@@ -55,31 +57,29 @@ APART = np.array(
     [[0.0, 1.0, math.sqrt(2.0), 2.0]] + [[0.0, 1.0, -1.0 / r, 1.0 + r] for r in (RATIO, HALF_RATIO)]
 )
 RECIPROCALS = np.stack([_reciprocals(nodes) for nodes in APART])
+# Where these four are: even nodes; of half intervals, all nodes.
+SHIFTS = np.array([[0, 4, 4 + PER_OCTAVE, 4 + 2 * PER_OCTAVE], [0, 1, -1, 2], [0, 1, -1, 2]])
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _power_sums(d: Any, e: Any, m: int, s: float, afresh: bool) -> Any:
-    """Sums of d^p e, p = 0 to 3, where e becomes exp(s d), or the square of what it was.
+def _power_sums(d: Any, e: Any, m: int, s: float) -> Any:
+    """Sums of d^p e, p = 0 to 3, where e becomes exp(s d).
 
     Of m classes: what follows to fill the last vector counts for nothing.
     """
-    if afresh:
-        for k in range(len(d)):
-            x = s * d[k]
-            e[k] = exp(x) if x >= LOWEST_EXPONENT else 0.0
-        for k in range(m, len(d)):
-            e[k] = 0.0
-    else:
-        for k in range(len(d)):
-            e[k] *= e[k]
+    for k in range(len(d)):
+        x = s * d[k]
+        e[k] = exp(x) if x >= LOWEST_EXPONENT else 0.0
+    for k in range(m, len(d)):
+        e[k] = 0.0
     a, b, c, f = 0.0, 0.0, 0.0, 0.0
     for k in range(len(d)):
         y = e[k] * d[k]
-        x = d[k] * d[k]
+        x = y * d[k]
         a += e[k]
         b += y
-        c += e[k] * x
-        f += y * x
+        c += x
+        f += x * d[k]
     return a, b, c, f
 
 
@@ -118,7 +118,7 @@ def _ends(d: Any, e: Any, m: int, first: float, last: float, low: Any, high: Any
             for k in range(len(d)):
                 e[k] = 1.0 if d[k] == 0.0 else 0.0
         else:
-            sums = _power_sums(d, e, m, s, True)
+            sums = _power_sums(d, e, m, s)
             total, at[end, 1] = sums[0], sums[1] / sums[0]
             at[end, 0] = math.log(total) - s * at[end, 1]
         _include(e, 1.0 / total, low, high)
@@ -145,7 +145,7 @@ def _few_peaks(d: Any, e: Any, m: int, tangents: Any, first: float, last: float,
             if step == 0 and known:
                 sums = at_meet
             else:
-                sums = _power_sums(d, e, m, s, True)
+                sums = _power_sums(d, e, m, s)
                 if step == 0:
                     at_meet, known = sums, True
             mean, variance, third = _cumulants(sums)
@@ -170,37 +170,43 @@ def _few_peaks(d: Any, e: Any, m: int, tangents: Any, first: float, last: float,
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy")
-def _node(d: Any, e: Any, m: int, s: float, afresh: bool, node: Any) -> None:
+def _fill(s: float, sums: Any, node: Any) -> None:
     """The scale s, and there A and its derivatives over 1, 2 and 6."""
-    sums = _power_sums(d, e, m, s, afresh)
     mean, variance, third = _cumulants(sums)
     node[0], node[1], node[2] = s, math.log(sums[0]), mean
     node[3], node[4] = variance / 2.0, third / 6.0
 
 
-@njit(nogil=True, forceinline=True, error_model="numpy")
-def _polynomial(nodes: Any, at: Any, scale: float, of: int, c: Any) -> bool:
-    """Coefficients (16,) of A at four nodes, in Newton's form: the first 8 are those of two.
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _polynomials(
+    nodes: Any, at: Any, j0: int, j1: int, of: int, power: Any, c: Any, differs: Any
+) -> None:
+    """Coefficients c[:, j] of A at four nodes at[j] each, in Newton's form, for j from j0 to j1.
 
-    Whether they are good enough.
+    The first 8 are those of two nodes; differs[j] is what the others make of it.
     """
-    for i in range(len(c)):
-        c[i] = nodes[at[i // 4], 1]
-    power = 1.0
-    for order in range(1, len(c)):
-        power *= scale
-        for i in range(len(c) - 1, order - 1, -1):
+    for j in range(j0, j1):
+        power[j], differs[j] = 1.0, 0.0
+    for i in range(16):
+        for j in range(j0, j1):
+            c[i, j] = nodes[at[j, i // 4], 1]
+    for order in range(1, 16):
+        for j in range(j0, j1):
+            power[j] *= nodes[at[j, 1], 0] - nodes[at[j, 0], 0]
+        for i in range(15, order - 1, -1):
             if i // 4 == (i - order) // 4:
-                c[i] = nodes[at[i // 4], 1 + order] * power
+                for j in range(j0, j1):
+                    c[i, j] = nodes[at[j, i // 4], 1 + order] * power[j]
             else:
-                c[i] = (c[i] - c[i - 1]) * RECIPROCALS[of, order, i]
-    differs = 0.0
+                rate = RECIPROCALS[of, order, i]
+                for j in range(j0, j1):
+                    c[i, j] = (c[i, j] - c[i - 1, j]) * rate
     for i in range(3):
         u, v = 0.5 * i - APART[of, 2], 0.5 * i - APART[of, 3]
-        p = ((c[15] * v + c[14]) * v + c[13]) * v + c[12]
-        p = (((p * u + c[11]) * u + c[10]) * u + c[9]) * u + c[8]
-        differs = max(differs, abs(p))
-    return differs <= 256.0 * MIDDLE_TOLERANCE
+        for j in range(j0, j1):
+            p = ((c[15, j] * v + c[14, j]) * v + c[13, j]) * v + c[12, j]
+            p = (((p * u + c[11, j]) * u + c[10, j]) * u + c[9, j]) * u + c[8, j]
+            differs[j] = larger(differs[j], abs(p))
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
@@ -227,14 +233,13 @@ def _newton(
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _read(
-    target: Any, c: Any, of: int, start: float, length: float, mean: float, found: Any
-) -> None:
-    """Raise `found` to the largest exp(s d - A(s)) in an interval, for targets d."""
+def _read(target: Any, c: Any, of: int, first: Any, second: Any, found: Any) -> None:
+    """Raise `found` to the largest exp(s d - A(s)) between two nodes, for targets d."""
     c0, c1, c2, c3, c4, c5, c6, c7 = c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]
     c8, c9, c10, c11, c12, c13, c14, c15 = c[8], c[9], c[10], c[11], c[12], c[13], c[14], c[15]
     third, fourth = APART[of, 2], APART[of, 3]
-    rate = 1.0 / larger(length * mean - c1, SMALLEST_STEP)
+    start, length = first[0], second[0] - first[0]
+    rate = 1.0 / larger(length * second[2] - c1, SMALLEST_STEP)
     for i in range(len(target)):
         wanted = target[i] * length
         x = (wanted - c1) * rate
@@ -254,32 +259,89 @@ def _intervals(d: Any, rise: float, fall: float, nodes: Any, N: int, rank: Any) 
     """The interval of each class's peak, 0 or 2 to N - 3; N for classes without."""
     for k in range(len(d)):
         rank[k] = 0.0 if d[k] < nodes[4, 2] and nodes[0, 0] == 0.0 else 2.0
-    for j in range(3, N - 2):
-        mean = nodes[2 * j, 2]
+    for j in range(3, N - 2, 4):
+        u, v, x, y = nodes[2 * j, 2], np.inf, np.inf, np.inf
+        if j + 1 < N - 2:
+            v = nodes[2 * j + 2, 2]
+        if j + 2 < N - 2:
+            x = nodes[2 * j + 4, 2]
+        if j + 3 < N - 2:
+            y = nodes[2 * j + 6, 2]
         for k in range(len(d)):
-            rank[k] += 1.0 if d[k] >= mean else 0.0
+            more = (1.0 if d[k] >= u else 0.0) + (1.0 if d[k] >= v else 0.0)
+            rank[k] += more + (1.0 if d[k] >= x else 0.0) + (1.0 if d[k] >= y else 0.0)
     for k in range(len(d)):
         rank[k] = rank[k] if rise < d[k] and d[k] < fall else N
 
 
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _octave(d: Any, e: Any, m: int, s: float, afresh: bool, sums: Any) -> None:
+    """Sums (4, 4) of d^p e, p = 0 to 3, for four nodes: e (4, K) becomes the square of what it was.
+
+    Or exp(s d), at s times POWERS. All at once, as each class is then loaded once.
+    """
+    if afresh:
+        for lane in range(PER_OCTAVE):
+            half = 0.5 * s * POWERS[lane]
+            for k in range(len(d)):
+                x = half * d[k]
+                e[lane, k] = exp(x) if x >= LOWEST_EXPONENT / 2 else 0.0
+            for k in range(m, len(d)):
+                e[lane, k] = 0.0
+    u, v, w, x = e[0], e[1], e[2], e[3]
+    a0, b0, c0, f0, a1, b1, c1, f1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    a2, b2, c2, f2, a3, b3, c3, f3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for k in range(len(d)):
+        square = d[k] * d[k]
+        cube = square * d[k]
+        e0, e1, e2, e3 = u[k] * u[k], v[k] * v[k], w[k] * w[k], x[k] * x[k]
+        u[k], v[k], w[k], x[k] = e0, e1, e2, e3
+        a0 += e0
+        b0 += e0 * d[k]
+        c0 += e0 * square
+        f0 += e0 * cube
+        a1 += e1
+        b1 += e1 * d[k]
+        c1 += e1 * square
+        f1 += e1 * cube
+        a2 += e2
+        b2 += e2 * d[k]
+        c2 += e2 * square
+        f2 += e2 * cube
+        a3 += e3
+        b3 += e3 * d[k]
+        c3 += e3 * square
+        f3 += e3 * cube
+    sums[0, 0], sums[0, 1], sums[0, 2], sums[0, 3] = a0, b0, c0, f0
+    sums[1, 0], sums[1, 1], sums[1, 2], sums[1, 3] = a1, b1, c1, f1
+    sums[2, 0], sums[2, 1], sums[2, 2], sums[2, 3] = a2, b2, c2, f2
+    sums[3, 0], sums[3, 1], sums[3, 2], sums[3, 3] = a3, b3, c3, f3
+
+
 @njit(nogil=True, forceinline=True, error_model="numpy")
-def _tabulate(d: Any, e: Any, m: int, first: float, least: float, most: float, nodes: Any) -> int:
+def _tabulate(
+    d: Any, e: Any, m: int, first: float, least: float, most: float, nodes: Any, sums: Any
+) -> int:
     """The number of nodes of A that are needed up to a slope of `most`; 0 if there is no room."""
     start = FIRST_NODE / -least
-    from_zero = first < start
+    fewest = 2  # the scale 0, a node below the first interval, its two ends, and so on
     nodes[0, 0] = 1.0
+    if first < start:
+        fewest += PER_OCTAVE
+        _fill(0.0, _power_sums(d, e[0], m, 0.0), nodes[0])
+        nodes[1, 0] = 0.0
     start = max(first, start)
-    # The scale 0, a node below the first interval, its two ends, and so on.
-    N, enough = 0 if from_zero else 1, MOST_NODES
+    N, enough = 1, MOST_NODES
     while enough >= N:
         if N == MOST_NODES:
             return 0
-        octave, lane = divmod(max(N - 1, 0), PER_OCTAVE)
-        s = 0.0 if N == 0 else start * POWERS[lane] * 2.0**octave
-        _node(d, e[lane], m, s, octave % AFRESH == 0, nodes[2 * N])
+        octave, lane = divmod(N - 1, PER_OCTAVE)
+        if lane == 0:
+            _octave(d, e, m, start * 2.0**octave, octave % AFRESH == 0, sums)
+        _fill(start * POWERS[lane] * 2.0**octave, sums[lane], nodes[2 * N])
         nodes[2 * N + 1, 0] = 0.0  # not known
         if enough == MOST_NODES and N > 2 and nodes[2 * N, 2] >= most:
-            enough = max(N + 1, 2 + PER_OCTAVE) if from_zero else N + 1
+            enough = max(N + 1, fewest)
         N += 1
     return N
 
@@ -309,63 +371,61 @@ def _group(
         sizes[at] += 1
 
 
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _asking(d: Any, rise: float, fall: float) -> Any:
+    """The least d, and the largest of a class that peaks between the scales; -inf if none does."""
+    least, most = 0.0, -np.inf
+    for k in range(len(d)):
+        least = -larger(-least, -d[k])
+        most = larger(most, d[k] if rise < d[k] and d[k] < fall else -np.inf)
+    return least, most
+
+
 @njit(nogil=True, forceinline=True, error_model="numpy")
 def _many_peaks(
-    d: Any,
-    e: Any,
-    m: int,
-    tangents: Any,
-    first: float,
-    high: Any,
-    nodes: Any,
-    c: Any,
-    spare: Any,
-    work: Any,
-    which: Any,
-    rank: Any,
-    sizes: Any,
+    d: Any, e: Any, m: int, tangents: Any, first: float, high: Any, table: Any, groups: Any
 ) -> bool:
     """Raise high (K,) to peaks between the scales, from a table; whether it is fine enough."""
+    nodes, at, power, c, differs, sums = table
+    work, which, rank, sizes = groups
     rise, fall = tangents[0, 1], tangents[1, 1]
-    some, least, most = False, 0.0, -np.inf
-    for k in range(m):
-        least = min(least, d[k])
-        if rise < d[k] < fall:
-            most, some = max(most, d[k]), True
-    if not some:
+    least, most = _asking(d, rise, fall)
+    if most == -np.inf:
         return True
-    N = _tabulate(d, e, m, first, least, most, nodes)
+    N = _tabulate(d, e, m, first, least, most, nodes, sums)
     if N == 0:
         return False
     _intervals(d, rise, fall, nodes, N, rank)
     _group(d, m, rank, nodes, N, work, which, sizes)
+    for j in range(2, N - 2):
+        for i in range(4):
+            at[j, i] = 2 * (j + SHIFTS[1, i])
+    _polynomials(nodes, at, 2, N - 2, 1, power, c, differs)
     filled = 0
     for j in range(N):
         count = _whole(sizes[j] - filled)
         if count == 0:
             continue
-        part, parts, at = 0, 1, j
-        while part < parts:
-            if j == 0:
-                of, stencil = 0, (0, 4, 4 + PER_OCTAVE, 4 + 2 * PER_OCTAVE)
-            elif parts == 1:
-                of, stencil = 1, (2 * j, 2 * j + 2, 2 * j - 2, 2 * j + 4)
-            else:
-                at = 2 * j + part
-                of, stencil = 2, (at, at + 1, at - 1, at + 2)
-            start, end = nodes[stencil[0], 0], nodes[stencil[1], 0]
-            if _polynomial(nodes, stencil, end - start, of, c):
-                rows = slice(filled, filled + count)
-                _read(work[0, rows], c, of, start, end - start, nodes[stencil[1], 2], work[1, rows])
-                part += 1
-            elif of == 1:
-                parts = 2  # its halves, with nodes in the middle of it and of its neighbours
-                for middle in range(2 * j - 1, 2 * j + 5, 2):
-                    if nodes[middle, 0] == 0.0:
-                        s = nodes[middle - 1, 0] * HALF_RATIO
-                        _node(d, spare, m, s, True, nodes[middle])
-            else:
+        of, j0, parts = 1, j, 1
+        if j == 0:
+            of, j0 = 0, N
+        elif differs[j] > ENOUGH:  # its halves, with nodes in the middle of it and its neighbours
+            of, j0, parts = 2, N, 2
+            for middle in range(2 * j - 1, 2 * j + 5, 2):
+                if nodes[middle, 0] == 0.0:
+                    s = nodes[middle - 1, 0] * HALF_RATIO
+                    _fill(s, _power_sums(d, e[0], m, s), nodes[middle])
+        if of != 1:
+            for part in range(parts):
+                for i in range(4):
+                    at[N + part, i] = 2 * j + part + SHIFTS[of, i]
+            _polynomials(nodes, at, N, N + parts, of, power, c, differs)
+        rows = slice(filled, filled + count)
+        for part in range(j0, j0 + parts):
+            if differs[part] > ENOUGH:
                 return False
+            ends = nodes[at[part, 0]], nodes[at[part, 1]]
+            _read(work[0, rows], c[:, part], of, ends[0], ends[1], work[1, rows])
         filled += count
     for i in range(filled):
         high[which[i]] = max(high[which[i]], work[1, i])
@@ -377,18 +437,26 @@ def _whole(count: int) -> int:
     return -(-count // VECTOR_LENGTH) * VECTOR_LENGTH
 
 
-@njit(nogil=True, forceinline=True, error_model="numpy")
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
 def _take(z: Any, columns: Any, low: Any, high: Any, d: Any, bounds: Any, place: Any) -> int:
     """How many of the columns of a row are not masked; their d, bounds and places."""
-    m, top = 0, -np.inf
-    for k in columns:
-        x = float(z[k])
-        if x == -np.inf:
-            low[k] = 0.0
-        else:
-            place[m], d[m], bounds[0, m], bounds[1, m] = k, x, low[k], high[k]
-            top = max(top, x)
-            m += 1
+    m, top, least = len(z), -np.inf, 0.0
+    for k in range(m):
+        top = larger(top, z[k])
+        least = -larger(-least, -z[k])
+    if len(columns) == m and least > -np.inf:
+        for k in range(m):
+            place[k], d[k], bounds[0, k], bounds[1, k] = k, z[k], low[k], high[k]
+    else:
+        m, top = 0, -np.inf
+        for k in columns:
+            x = float(z[k])
+            if x == -np.inf:
+                low[k] = 0.0
+            else:
+                place[m], d[m], bounds[0, m], bounds[1, m] = k, x, low[k], high[k]
+                top = larger(top, x)
+                m += 1
     for k in range(m):
         d[k] -= top
     for k in range(m, len(d)):
@@ -428,21 +496,18 @@ def boxes_of_many(
     """As `boxes_of_few`, for many columns."""
     n, K = len(z), _whole(len(columns))
     room = K + VECTOR_LENGTH * (MOST_NODES + 1)
-    d, e, tangents, rank = np.empty(K), np.empty((PER_OCTAVE, K)), np.empty((2, 2)), np.empty(K)
-    bounds = np.zeros((2, K + 1))
-    nodes, c, spare, work = (
-        np.empty((2 * MOST_NODES, 5)),
-        np.empty(16),
-        np.empty(K),
-        np.empty((2, room)),
-    )
+    d, e, tangents = np.empty(K), np.empty((PER_OCTAVE, K)), np.empty((2, 2))
+    bounds, M = np.zeros((2, K + 1)), MOST_NODES + 2
+    nodes, at = np.empty((2 * MOST_NODES, 5)), np.empty((M, 4), dtype=np.int64)
+    table = nodes, at, np.empty(M), np.empty((16, M)), np.empty(M), np.empty((4, 4))
     which, sizes = np.empty(room, dtype=np.int64), np.empty(MOST_NODES + 1, dtype=np.int64)
+    groups = np.empty((2, room)), which, np.empty(K), sizes
     taken, left, missed = np.empty(K, dtype=np.int64), np.empty(n, dtype=np.int64), 0
     for i in range(n):
         r = start + i
         m = _take(z[i], columns, low[r], high[r], d, bounds, taken)
         if _ends(d, e[0], m, first, last, bounds[0], bounds[1], tangents) and _many_peaks(
-            d, e, m, tangents, first, bounds[1], nodes, c, spare, work, which, rank, sizes
+            d, e, m, tangents, first, bounds[1], table, groups
         ):
             for k in range(m):
                 low[r, taken[k]], high[r, taken[k]] = bounds[0, k], bounds[1, k]

@@ -47,7 +47,7 @@ BLOCK = 1 << 14  # exponentials at once: more take longer to get memory for
 # takes at most three times as long.
 WORTH_COMPILING, WORTH_COMPILING_FEW = 8, 32
 FEW_CLASSES = 20  # whose peaks are sought one by one in compiled loops, too
-COMPILED_BLOCK = 1 << 13  # elements: some tenths of a millisecond
+COMPILED_BLOCK = 1 << 15  # elements: a millisecond
 
 # From A and three derivatives at both endpoints of an interval of length 1 to powers of the
 # distance from the first.
