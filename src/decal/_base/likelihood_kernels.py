@@ -20,21 +20,30 @@ from decal._base.elementary import EXACT, LOWEST_EXPONENT, VECTOR, exp, exp_32, 
 TILE, FEW_CLASSES = 64, 64  # rows at once, if there are no more classes
 HIDDEN = -1e150  # stands for the logit of a masked class: its square is finite
 HIDDEN_32 = np.float32(-1e30)
+NONE = np.empty(0)
 
 
-def losses(z: Any, columns: Any, index: Any, labels: Any, *rest: Any) -> None:
+def losses(
+    z: Any, columns: Any, index: Any, labels: Any, model: Any, floor: float, found: Any
+) -> None:
     """-log p_y of rows into an array, see `_log_likelihood.LogLikelihood.losses`.
 
     `index` are the numbers of the rows of z; empty, all of them.
     """
-    work = losses_of_few if len(columns) <= FEW_CLASSES else losses_of_many
-    work(z, columns, index, labels, *rest)
+    if len(columns) > FEW_CLASSES:
+        losses_of_many(z, columns, index, labels, model, floor, found)
+    else:
+        given = z, columns, index, labels, NONE, model, floor, False
+        sums_of_few(*given, found, NONE)
 
 
-def sums(z: Any, columns: Any, index: Any, labels: Any, *rest: Any) -> None:
-    """The log-likelihood of rows and its derivatives, see `_log_likelihood.LogLikelihood._sums`."""
-    work = sums_of_few if len(columns) <= FEW_CLASSES else sums_of_many
-    work(z, columns, index, labels, *rest)
+def sums(z: Any, columns: Any, *rest: Any) -> None:
+    """The log-likelihood of rows and its derivatives, see `_log_likelihood.LogLikelihood.sums`."""
+    if len(columns) > FEW_CLASSES:
+        sums_of_many(z, columns, *rest)
+    else:
+        *given, found = rest
+        sums_of_few(z, columns, *given, NONE, found)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -104,24 +113,6 @@ def _soften(d: Any, c: Any, s: float, p: Any, row: Any) -> None:
     for i in range(T):
         beside[i] += ties[i]
         row[3, i] = _log_1_plus(beside[i])
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def losses_of_few(
-    z: Any, columns: Any, index: Any, labels: Any, model: Any, floor: float, found: Any
-) -> None:
-    """-log p_y of rows into found (n,)."""
-    n, K = len(labels), len(columns)
-    T = TILE
-    d, p, row = np.empty((K, T)), np.empty((K, T)), np.empty((4, T))
-    c, s = model[:K], model[K]
-    for start in range(0, n, T):
-        _load(z, columns, index, start, n - 1, floor, d, row[0])
-        _soften(d, c, s, p, row)
-        for i in range(min(T, n - start)):
-            y = labels[start + i]
-            own = s * d[y, i] + c[y] - row[0, i]
-            found[start + i] = row[3, i] - own
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
@@ -195,9 +186,13 @@ def sums_of_few(
     model: Any,
     floor: float,
     dense: bool,
+    losses: Any,
     found: Any,
 ) -> None:
-    """The log-likelihood of rows and its derivatives."""
+    """The log-likelihood of rows and its derivatives; or its terms alone, if `losses` are (n,).
+
+    One kernel, as half of its time to compile is that of what both need.
+    """
     n, K = len(labels), len(columns)
     T = TILE
     d, p, q = np.empty((K, T)), np.empty((K, T)), np.empty((K, T))
@@ -211,6 +206,11 @@ def sums_of_few(
         count = min(T, n - start)
         _load(z, columns, index, start, n - 1, floor, d, row[0])
         _soften(d, c, s, p, row)
+        if len(losses):
+            for i in range(count):
+                y = labels[start + i]
+                losses[start + i] = row[3, i] - (s * d[y, i] + c[y] - row[0, i])
+            continue
         for i in range(T):
             weight[i] = weights[start + i] if i < count else 0.0
         for i in range(count):
@@ -226,7 +226,8 @@ def sums_of_few(
             y = labels[start + i]
             gradient[y] += row[2, i]
             gradient[K] += row[2, i] * d[y, i]
-    found[0], found[1] = value, bend
+    if len(found):
+        found[0], found[1] = value, bend
 
 
 # Many classes: a row at a time
@@ -268,7 +269,7 @@ def _soften_row(z: Any, columns: Any, c: Any, s: float, floor: float, d: Any, e:
 def losses_of_many(
     z: Any, columns: Any, index: Any, labels: Any, model: Any, floor: float, found: Any
 ) -> None:
-    """As `losses_of_few`."""
+    """-log p_y of rows into found (n,)."""
     K = len(columns)
     d, e = np.empty(K), np.empty(K)
     c, s = model[:K], model[K]

@@ -167,7 +167,7 @@ def scale_peaks(
         if len(sizes) > 1:
             which, asked = np.flatnonzero(parts == part), np.flatnonzero(parts[of] == part)
             inside = np.searchsorted(which, of[asked])
-        table = d[which], kept[which], start[which], AT_ONCE * part
+        table = d[which], kept[which], start[which], AT_ONCE * part, -gap[which]
         found[asked] = _tabulated(*table, inside, target[asked])
     left = np.flatnonzero(np.isnan(found))
     if left.size:
@@ -177,15 +177,22 @@ def scale_peaks(
 
 
 def _tabulated(
-    d: Array, kept: Array, start: Array, octaves: int, of: NDArray[np.intp], target: Array
+    d: Array,
+    kept: Array,
+    start: Array,
+    octaves: int,
+    largest: Array,
+    of: NDArray[np.intp],
+    target: Array,
 ) -> Array:
     """The largest s d_j - A(s) for targets d_j (m,) of rows `of` of d (n, K); NaN if not known.
 
-    Of scales from start - 1 (n,) on.
+    Of scales from start - 1 (n,) on. Rows have no targets above their `largest` (n,).
     """
-    M = octaves * PER_OCTAVE - 2
+    sums = _climbed(d, kept, start, octaves, largest)
+    M = sums.shape[1] - 2
     c = start[:, None] * 2.0 ** (np.arange(M + 1) / PER_OCTAVE)
-    value, mean, curve, third = _cumulants(_climbed(d, kept, start, octaves)[:, : M + 1])
+    value, mean, curve, third = _cumulants(sums[:, : M + 1])
     f1, f2, f3 = UNIT * c * mean, (UNIT * c) ** 2 * curve, (UNIT * c) ** 3 * third
     nodes = np.stack([value, f1, UNIT * f1 + f2, UNIT**2 * f1 + 3 * UNIT * f2 + f3], axis=2)
     wide = nodes[:, ::2] * 2.0 ** np.arange(4)  # twice the unit
@@ -221,13 +228,15 @@ def _derivatives(d: Array, kept: Array, s: Array) -> tuple[Array, Array, Array, 
     return _cumulants(sums)
 
 
-def _climbed(d: Array, kept: Array, start: Array, octaves: int) -> Array:
+def _climbed(d: Array, kept: Array, start: Array, octaves: int, largest: Array) -> Array:
     """(n, M, 4) sums of d^p exp(s d), p = 0 to 3, at 1 + s = start * 2^(m / PER_OCTAVE).
 
     With c = 1 + s, exp(s d) = exp(c d) exp(-d), and exp(c d) is the square of that an octave below.
+    Up to the octave in which A' begins above `largest` (n,); of later ones A is 0 instead.
     """
     n, K = d.shape
-    sums = np.empty((n, octaves * PER_OCTAVE, 4))
+    sums = np.zeros((n, octaves * PER_OCTAVE, 4))
+    sums[..., 0], climbed = 1.0, 0
     lanes = 2.0 ** (np.arange(PER_OCTAVE) / PER_OCTAVE)
     for rows in row_blocks(n, PER_OCTAVE * K, BLOCK):
         x, least = d[rows], start[rows, None]
@@ -248,8 +257,11 @@ def _climbed(d: Array, kept: Array, start: Array, octaves: int) -> Array:
                     np.maximum(e, SMALLEST_ROOT, out=e)
                 np.multiply(e, e, out=e)
             first = octave * PER_OCTAVE
-            np.matmul(e, powers, out=sums[rows, first : first + PER_OCTAVE])
-    return sums
+            found = np.matmul(e, powers, out=sums[rows, first : first + PER_OCTAVE])
+            climbed = max(climbed, first + PER_OCTAVE)
+            if (found[:, 0, 1] >= largest[rows] * found[:, 0, 0]).all():
+                break
+    return sums[:, :climbed]
 
 
 def _cumulants(sums: Array) -> tuple[Array, Array, Array, Array]:
