@@ -135,7 +135,7 @@ def one_row(_: Path | None) -> Iterator[Row]:
 
 def predictions(folder: Path | None) -> Iterator[Row]:
     """Many rows at once."""
-    for n, K in ((20_000, 1000), (200_000, 10), (1_000_000, 5)):
+    for n, K in ((50_000, 1000), (200_000, 10), (1_000_000, 5)):
         logits, labels = make_data(n + 1000, K)
         z = logits[:n]
         temperature = {1000: "9", 10: "5"}.get(K)

@@ -259,7 +259,7 @@ def _climbed(d: Array, kept: Array, start: Array, octaves: int, largest: Array) 
             first = octave * PER_OCTAVE
             found = np.matmul(e, powers, out=sums[rows, first : first + PER_OCTAVE])
             climbed = max(climbed, first + PER_OCTAVE)
-            if (found[:, 0, 1] >= largest[rows] * found[:, 0, 0]).all():
+            if octave % 2 and (found[:, 0, 1] >= largest[rows] * found[:, 0, 0]).all():
                 break
     return sums[:, :climbed]
 
