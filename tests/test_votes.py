@@ -321,6 +321,15 @@ def test_of_distributions_the_condition_is_another():
     assert "independent draws" not in given
 
 
+def test_the_condition_is_told_once_for_all_groups():
+    z, _, votes = annotated(8)
+    groups = np.arange(len(z)) % 2
+    d = decal.decalibrate(z, votes, hold=0.5, groups=groups)
+    assert str(d).count("independent draws") == 1
+    choice = decal.choose(d, z, votes, hold=0.5, groups=groups)
+    assert repr(choice).count("independent draws") == 1
+
+
 def test_annotations_are_votes_for_every_wish_of_labels():
     z, _, votes = annotated(9, m=4)
     labels = [np.repeat(np.arange(3), row) for row in votes.counts.astype(int)]

@@ -82,10 +82,10 @@ def for_hold(
             _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, plan, delta, error)
-        notes = (note,) if note else condition
+        notes = (note,) if note else condition if group is None else ()
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
-    return joined(choices)
+    return joined(choices, condition)
 
 
 def plan_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> tuple[float, Plan]:
