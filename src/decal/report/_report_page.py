@@ -71,6 +71,7 @@ def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
     ]
     cells |= {name: [f"{value:.3f}" for value in cells[name]] for name in ("lower", "upper")}
     if shown.path is not None:
+        del cells["node"]  # where the path ends
         cells["path"] = [_sorted(escape(path), _breaking(path)) for path in shown.path]
     if shown.check is not None:
         cells["check"] = ["check" if marked else "" for marked in shown.check]
