@@ -189,8 +189,9 @@ class Report(Lines):
             remedy = "Save a .csv or a .parquet, which spreadsheets and data frames read."
             raise InputError("path", f"end in {either(SAVED)}", f"{path}", remedy)
         if suffix == ".html":
+            text = page(self.title, in_notebook(self, len(self)))
             with replacing(path) as partial:
-                partial.write_text(page(self), encoding="utf-8", newline="\n")
+                partial.write_text(text, encoding="utf-8", newline="\n")
             return
         with column_writer(path) as append:
             append(self.arrow_columns(lists=suffix == ".parquet"))
