@@ -97,14 +97,14 @@ def guaranteed(narrow: bool) -> Any:
 
 def people(narrow: bool) -> Any:
     """Efficiency and share held by the number of labels per input."""
-    shown = {
-        group: [
-            (row["raters"], float(row["efficiency"]), float(row["held"]))
-            for row in found
-            if float(row["promised"]) == 1 - raters.SHOWN
-        ]
-        for group, found in rows("raters/raters", "group").items()
-    }
+    shown: dict[float, dict[str, raters.Line]] = {delta: {} for delta in raters.DELTAS}
+    for group, found in rows("raters/raters", "group").items():
+        for delta, groups in shown.items():
+            groups[group] = [
+                (row["raters"], float(row["efficiency"]), float(row["held"]))
+                for row in found
+                if float(row["promised"]) == 1 - delta
+            ]
     return raters.draw(shown, narrow=narrow)
 
 

@@ -37,6 +37,11 @@ def test_bins_hold_about_as_many_numbers_each_and_know_their_means():
     assert decal.binned([-5.0, 500.0], bins.edges).labels.tolist() == [0, 3]
 
 
+def test_equal_numbers_share_a_bin_and_bins_say_how_many_they_are():
+    assert repr(decal.binned([0, 0, 0, 0, 1, 3], 4)) == "Binned: 6 numbers, 2 bins from 0 to 3"
+    assert repr(decal.binned([1.0], [0, 1, 2000])) == "Binned: 1 number, 2 bins from 0 to 2000"
+
+
 @pytest.mark.parametrize(
     ("y", "edges", "message"),
     [

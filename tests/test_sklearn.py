@@ -677,6 +677,28 @@ def test_a_promise_by_rows_of_their_own_is_that_of_choose_on_all_of_them():
     assert clf.promise(X[200:400], y[200:400], miss=0.1).promise_.per is None
 
 
+def test_a_promise_about_several_labels_per_row_is_that_of_choose():
+    X, y = data(900)
+    clf = CredalClassifier(GaussianNB(), hold=0.7).fit(X[:300], y[:300])
+    said = np.column_stack([y[300:], y[300:], NAMES[np.arange(600) % 3]])
+    votes = decal.Votes.of_annotations(said, classes=NAMES)
+    choice = decal.choose(clf.decalibrator_, clf.predict_logits(X[300:]), votes, hold=0.7)
+    clf.promise(X[300:], votes)
+    assert clf.decalibrator_.alpha == float(choice)
+    assert "independent draws" in str(clf.promise_.notes)
+    clf.promise(X[300:], votes, miss=0.4)
+    kept = clf.predict_set(X[300:])
+    missed = np.mean([~kept[np.arange(600), columns(column)] for column in said.T])
+    assert missed <= 0.4
+    assert "at most 4 labels in 10" in str(clf.promise_)
+    with pytest.raises(ValueError, match="labels must be of the classes ant, bee, cow: got votes"):
+        clf.promise(X[300:], decal.Votes.of_annotations(said, classes=NAMES[::-1]))
+    with pytest.raises(ValueError, match="per must be left out with several .*: got 'class'"):
+        clf.promise(X[300:], votes, miss=0.4, per="class")
+    with pytest.raises(ValueError, match="y must be one label per row.*pass Votes .* to promise"):
+        clf.fit(X[300:], votes)
+
+
 def test_a_promise_in_groups_needs_the_groups_of_new_inputs():
     X, y = data(600)
     sites = np.array(["here", "there"])[np.arange(600) % 2]

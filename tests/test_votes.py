@@ -314,6 +314,22 @@ def test_several_labels_give_narrower_sets_than_one():
     assert "independent draws" not in str(by_one)
 
 
+def test_of_distributions_the_condition_is_another():
+    z, truth, _ = annotated(8)
+    given = str(decal.decalibrate(z, Votes.of_distributions(truth), hold=0.8))
+    assert "if labels are drawn from the distributions given" in " ".join(given.split())
+    assert "independent draws" not in given
+
+
+def test_the_condition_is_told_once_for_all_groups():
+    z, _, votes = annotated(8)
+    groups = np.arange(len(z)) % 2
+    d = decal.decalibrate(z, votes, hold=0.5, groups=groups)
+    assert str(d).count("independent draws") == 1
+    choice = decal.choose(d, z, votes, hold=0.5, groups=groups)
+    assert repr(choice).count("independent draws") == 1
+
+
 def test_annotations_are_votes_for_every_wish_of_labels():
     z, _, votes = annotated(9, m=4)
     labels = [np.repeat(np.arange(3), row) for row in votes.counts.astype(int)]
@@ -323,6 +339,8 @@ def test_annotations_are_votes_for_every_wish_of_labels():
         assert decal.choose(model, z, annotations=labels, **wish) == by_votes
     with pytest.raises(InputError, match="annotations must be left out with labels: got both"):
         decal.choose(model, z, votes, annotations=labels, miss=0.2)
+    with pytest.raises(InputError, match=r"annotations must be a matrix .*Pass Votes as labels\."):
+        decal.choose(model, z, annotations=votes, miss=0.2)
     with pytest.raises(InputError, match="annotations must go with coverage or miss or hold"):
         decal.choose(model, z, annotations=labels, width=0.2)
 

@@ -17,7 +17,7 @@ from decal.credal import CredalSet
 __all__ = ["Binned", "binned"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Binned:
     """Numbers in bins, and the way back from sets over the bins to numbers.
 
@@ -37,6 +37,11 @@ class Binned:
     edges: Array
     centers: Array
     classes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        n, bins = len(self.labels), len(self.classes)
+        ends = f"{self.edges[0]:.4g} to {self.edges[-1]:.4g}"
+        return f"Binned: {n:,} number{'s' if n != 1 else ''}, {bins:,} bins from {ends}"
 
     def interval(self, credal: CredalSet) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: a prediction interval, from first to last possible bin.
@@ -104,7 +109,8 @@ def binned(y: Any, edges: Any = 10) -> Binned:
     y : (n,) array
         Finite numbers.
     edges : int or (K + 1,) array
-        How many bins, with about as many numbers in each; or where they begin, and the last ends.
+        How many bins, with about as many numbers in each, or fewer bins where numbers are equal; or
+        where bins begin, and the last ends.
         Numbers beyond are in the first or the last bin. To give new numbers the bins of others,
         pass ``edges=others.edges``.
 
@@ -112,6 +118,8 @@ def binned(y: Any, edges: Any = 10) -> Binned:
     --------
     >>> import decal
     >>> bins = decal.binned([1.0, 2.0, 2.5, 7.0], edges=[0, 2, 4, 8])
+    >>> bins
+    Binned: 4 numbers, 3 bins from 0 to 8
     >>> bins.labels, bins.classes
     (array([0, 1, 1, 2]), ('0 to 2', '2 to 4', '4 to 8'))
     >>> bins.interval(decal.IntervalCredalSet([[0.5, 0.2, 0]], [[0.7, 0.4, 0.1]]))

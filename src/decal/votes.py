@@ -118,7 +118,8 @@ class Votes:
         if rows.ndim != 1 or len(number) != rows.size or not rows.size:
             raise InputError("order", "name every row of logits once", f"shape {rows.shape}")
         row = np.array([number.get(str(name), -1) for name in ids.tolist()], dtype=np.intp)
-        require_all(row >= 0, ids, "inputs", "be among those of order")
+        remedy = "Leave such lines out, of labels too."
+        require_all(row >= 0, ids, "inputs", "be among those of order", advice=remedy)
         y = _numbers(said, names, K, "labels")
         return cls._counting(_counted(row, y, rows.size, K), names, "labels")
 

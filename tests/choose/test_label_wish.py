@@ -61,6 +61,17 @@ def test_settings_leave_less_to_choose():
     assert (same.predict(p).decide() == d.predict(logits).decide()).mean() > 0.999
 
 
+def test_a_width_is_that_of_the_ranges(tmp_path):
+    logits, answers = answered(400)
+    d = decal.decalibrate_labels(logits, answers, width=0.2, classes=LABELS)
+    sets = d.predict(logits)
+    assert (sets.upper - sets.lower).mean() == pytest.approx(0.2, abs=1e-5)
+    assert d.examples == 400
+    assert str(d.promise) == "Intervals are 0.2 wide on average, as on these 400 rows."
+    d.save(tmp_path / "labels.npz")
+    assert decal.load(tmp_path / "labels.npz").promise == d.promise
+
+
 def test_alpha_is_the_plain_model():
     logits, answers = answered(50)
     d = decal.decalibrate_labels(logits, answers, alpha=0.9, classes=LABELS)
@@ -72,10 +83,11 @@ def test_alpha_is_the_plain_model():
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        ({}, "one of alpha, miss must be given: got none"),
+        ({}, "one of alpha, miss, width must be given: got none"),
         ({"alpha": 0.5, "miss": 0.1}, "got alpha and miss"),
         ({"miss": 0}, "miss must lie between 0 and 1, and be neither"),
         ({"miss": 2}, "miss must lie between 0 and 1"),
+        ({"width": 2}, "width must lie between 0 and 1: got 2"),
     ],
 )
 def test_bad_wishes_are_refused(wish, message):

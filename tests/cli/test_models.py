@@ -74,6 +74,70 @@ def test_a_wish_is_granted_as_in_python(options, wish):
     assert result.stderr == f"Wrote model.npz: {by[:-1]}\n"
 
 
+def read_by_several(kind):
+    """A file of logits and the labels of three people, one of whom skips rows, and their votes."""
+    data = read_npz("logits.npz")
+    y = data["labels"]
+    said = np.column_stack([y, y, np.arange(len(y)) % len(NAMES)])
+    said[::3, 1] = -1
+    people = dict(zip(["ann", "bob", "cy"], said.T, strict=True))
+    path = f"read.{kind}"
+    if kind == "npz":
+        np.savez(path, logits=data["logits"], **people)
+    else:
+        words = np.array([*NAMES, ""], dtype=object)
+        columns = {name: words[column].tolist() for name, column in people.items()}
+        logits = dict(zip(NAMES, data["logits"].T.tolist(), strict=True))
+        write_columns(Path(path), logits | columns)
+    names = None if kind == "npz" else NAMES
+    votes = decal.Votes.of_annotations(said, classes=names or len(NAMES))
+    return path, data["logits"], votes
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+def test_labels_of_several_people_are_columns(kind):
+    path, logits, votes = read_by_several(kind)
+    people = ["--annotators", "ann,bob,cy"]
+    for wish in ("hold", "miss"):
+        result = succeed("fit", path, f"--{wish}", 0.4, *people, "-o", "model.npz", "--force")
+        expected = decal.decalibrate(logits, votes, **{wish: 0.4})
+        model = decal.Decalibrator.load("model.npz")
+        assert repr(model) == repr(expected)
+        assert ("independent draws" in result.stdout) == (wish == "hold")
+        choice = decal.choose(expected, logits, votes, miss=0.3)
+        told = succeed("choose", "model.npz", path, "--miss", 0.3, *people).stderr
+        assert told == f"{choice}\n"
+    settings = ["--alpha", 0.6, "--labels-key", "ann"]  # which annotators stand in for
+    succeed("fit", path, *settings, *people, "-o", "model.npz", "--force")
+    found = decal.Decalibrator.load("model.npz").predict(logits)
+    expected = decal.Decalibrator(0.6).fit(logits, votes).predict(logits)
+    np.testing.assert_allclose(found.lower, expected.lower)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labels", "labels.npy"], "annotators must be left out with --labels: got both"),
+        (["--per", "class"], "per must be left out with several labels per input"),
+        (["--annotators", "ann,dan"], "be a column of read.csv: got 'dan', which holds"),
+        (["--annotators", "bob"], "annotations must hold a label of every row: got none in row 0"),
+    ],
+)
+def test_annotators_that_do_not_fit_are_refused(options, message):
+    path, *_ = read_by_several("csv")
+    given = ["--columns", ",".join(NAMES), "--annotators", "ann,bob,cy"]
+    said = refused("fit", path, "--miss", 0.2, *given, *options, "-o", "model.npz")
+    assert message in " ".join(said.split())
+
+
+def test_a_width_needs_no_annotators():
+    path, *_ = read_by_several("csv")
+    people = ["--annotators", "ann,bob,cy"]
+    succeed("fit", path, "--miss", 0.4, *people, "-o", "model.npz")
+    said = refused("choose", "model.npz", path, "--width", 0.2, *people)
+    assert "annotators must go with --miss or --hold: got --width" in said
+
+
 def families(kind):
     """A file of a tree of the classes, two of them together, and that tree."""
     first, *others = NAMES

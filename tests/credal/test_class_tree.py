@@ -269,7 +269,8 @@ def test_what_is_said_at_any_depth_is_right_as_often(promised):
 def test_a_frame_of_polars_has_the_path(promised):
     pytest.importorskip("polars")
     report = promised.report(decal.datasets.languages("test").logits[[126]])
-    assert report.to_polars()["path"].to_list() == report.to_pandas()["path"].tolist()
+    for name in ("node", "path"):
+        assert report.to_polars()[name].to_list() == report.to_pandas()[name].tolist()
 
 
 def test_a_report_has_the_path(promised, tmp_path):
@@ -279,12 +280,21 @@ def test_a_report_has_the_path(promised, tmp_path):
     frame = report.to_pandas()
     assert frame.loc["Limpar", "path"].startswith("Romance [.9")
     assert " › Iberian [" in frame.loc["Limpar", "path"]
-    assert "Iberian" in repr(report)
+    assert frame.loc["Limpar", "node"] == report[0]["node"] == "Iberian"
+    assert repr(report).count("Iberian") == 1  # where the path ends
     html = report._repr_html_()
+    assert "possible" not in html  # the path says it
     assert re.search(r"Romance&nbsp;\[[^ ]*\] › Iberian&nbsp;\[", html)  # breaks between nodes
     for name in ("report.csv", "report.parquet", "report.html"):
         report.save(tmp_path / name)
-    assert "Iberian" in pq.read_table(tmp_path / "report.parquet")["path"][0].as_py()
+    saved = pq.read_table(tmp_path / "report.parquet")
+    assert saved["node"].to_pylist() == ["Iberian"]
+    assert "Iberian" in saved["path"][0].as_py()
+    with pytest.raises(InputError, match="be called like a column of the report: got 'node'"):
+        promised.report(new.logits[[126]], ids={"node": ["Limpar"]})
+    plain = decal.Decalibrator(0.8).fit(new.logits, new.labels)  # has no such column
+    report = plain.report(new.logits[[126]], ids={"node": ["Limpar"]})
+    assert report.to_pandas().index.name == "node"
     costs = promised.tree.costs(wrong=9)
     action = promised.report(new.logits[[126]], costs=costs).action
     assert action[0] in promised.tree.names

@@ -194,9 +194,10 @@ def choose(
     rated = isinstance(labels, Votes)
     if rated and wish == "miss":
         for name in ("per", "groups", "unit"):
-            if given[name] is not None:
+            if (value := given[name]) is not None:
                 rule = "be left out with several labels per input, for miss"
-                raise InputError(name, rule, f"{name}=", "Pass one label per input.")
+                fact = f"{value!r}" if isinstance(value, str) else name
+                raise InputError(name, rule, fact, "Pass one label per input.")
         unit = given["unit"] = RATED
     _require_fitting(model, wish, labels, given)
     if answers_labels(model) and wish == "miss":
@@ -255,6 +256,9 @@ def _votes(model: Any, labels: Any, annotations: Any) -> Votes:
         raise InputError("annotations", "be left out with labels", "both")
     if not isinstance(model, Model):
         raise InputError("annotations", "go with a Decalibrator", type(model).__name__)
+    if isinstance(annotations, Votes):
+        rule = "be a matrix with a row per input and a column per annotator"
+        raise InputError("annotations", rule, f"{annotations}", "Pass Votes as labels.")
     known = model.schema(model.fitted)
     return Votes.of_annotations(annotations, classes=known.classes or known.width)
 

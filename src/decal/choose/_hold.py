@@ -42,6 +42,7 @@ SEVERAL = (
     "this holds if the labels of an input are independent draws, and how many there are does not "
     "depend on what they say"
 )
+GIVEN = "this holds if labels are drawn from the distributions given, at least on average"
 ROUNDING = 1e-12  # by how much a budget is rounded up, so that alpha stands for no less
 
 
@@ -62,7 +63,8 @@ def for_hold(
     if confidence is not None:
         confidence = check_alpha(confidence, "confidence")
     delta, error = complement(hold), None if confidence is None else 1 - confidence
-    losses, several = _losses(model, local, data), data.votes is not None
+    losses = _losses(model, local, data)
+    condition = () if data.votes is None else (SEVERAL if data.votes.counted else GIVEN,)
     given = threshold if isinstance(threshold, Plan) else None
     if threshold is not None and given is None:
         given = Plan(check_tolerance(threshold, "threshold"))
@@ -80,10 +82,10 @@ def for_hold(
             _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, plan, delta, error)
-        notes = (note,) if note else (SEVERAL,) if several else ()
+        notes = (note,) if note else condition if group is None else ()
         promise = Promise("hold", hold, len(rest), notes=notes, confidence=confidence)
         choices[group] = Choice(alpha_of_budget(budget), complement(bound), promise, model)
-    return joined(choices)
+    return joined(choices, condition)
 
 
 def plan_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> tuple[float, Plan]:

@@ -35,6 +35,7 @@ def decalibrate_labels(
     *,
     alpha: Any = None,
     miss: float | None = None,
+    width: float | None = None,
     sample_weight: Any = None,
     classes: Iterable[Any] | None = None,
     seed: int = 0,
@@ -42,9 +43,9 @@ def decalibrate_labels(
 ) -> MultiLabelDecalibrator:
     """A model of labels that do not exclude each other, at an alpha or with a promise for each.
 
-    Give exactly one of `alpha` and `miss`. With `alpha` this is
+    Give exactly one of `alpha`, `miss` and `width`. With `alpha` this is
     ``MultiLabelDecalibrator(alpha, **settings).fit(logits, answers)``. With `miss`, decal chooses
-    the kind of set, its reference, and an alpha for every label.
+    the kind of set, its reference, and an alpha for every label; with `width`, one alpha.
 
     Parameters
     ----------
@@ -56,6 +57,8 @@ def decalibrate_labels(
     miss : float
         For every label, the wrong answer is decided for a new input with probability `miss` at
         most, guaranteed; what is not decided is open.
+    width : float
+        Ranges have this mean width: those of local sets around an automatic reference, by all rows.
     seed : int
         Of the random split.
     settings
@@ -80,15 +83,18 @@ def decalibrate_labels(
     rows.
     """
     check_keywords(settings, "decal.decalibrate_labels", decalibrate_labels, MultiLabelDecalibrator)
-    wish, wanted = one_wish(alpha=alpha, miss=miss)
+    wish, wanted = one_wish(alpha=alpha, miss=miss, width=width)
     shown: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
     if wish == "alpha":
         return MultiLabelDecalibrator(alpha, **settings).fit(logits, answers, **shown)
     target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
-    if not 0 < target < 1:
+    if wish == "miss" and not 0 < target < 1:
         raise InputError("miss", "lie between 0 and 1, and be neither", f"{target:g}")
     read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
     rows = MultiLabelDecalibrator(0.5, **read).read_labelled(logits, answers, **shown).counted()
+    if wish == "width":
+        model = _fitted(rows, {"directions": MOVES[0], "reference": "auto"} | settings)
+        return model.with_promise(choose(model, rows, width=target))
     n = len(rows)
     drawn = np.random.default_rng(seed).permutation(n)
     # Small samples need all rows, and local sets around the model as it is learn nothing from them.

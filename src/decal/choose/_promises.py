@@ -172,13 +172,13 @@ def row_groups(groups: Any, rows: int) -> dict[Any, Indices]:
     return {group: np.flatnonzero(groups == group) for group in np.unique(groups).tolist()}
 
 
-def joined(choices: Mapping[Any, Choice]) -> Choice:
-    """The choice on all rows; or one of a choice for each group."""
+def joined(choices: Mapping[Any, Choice], notes: tuple[str, ...] = ()) -> Choice:
+    """The choice on all rows; or one of a choice for each group, with notes on all of these."""
     if None in choices:
         return choices[None]
     one = next(iter(choices.values())).promise
     rows = sum(choice.promise.rows for choice in choices.values())
-    return Choice.of_parts(choices, replace(one, rows=rows, per="group", notes=()))
+    return Choice.of_parts(choices, replace(one, rows=rows, per="group", notes=notes))
 
 
 def one_wish(**wishes: Any) -> tuple[str, Any]:

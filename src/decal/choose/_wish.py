@@ -255,7 +255,8 @@ class Wish:
             for name, value in (("per", self.per), ("groups", groups), ("unit", self.unit)):
                 if value is not None:
                     rule = "be left out with several labels per input, for miss"
-                    raise InputError(name, rule, f"{name}=", "Pass one label per input.")
+                    fact = f"{value!r}" if isinstance(value, str) else name
+                    raise InputError(name, rule, fact, "Pass one label per input.")
 
     def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted on other rows, and promises by all of these."""

@@ -67,6 +67,7 @@ def choose(
         ),
     ] = None,
     labels: options.LabelsOption = None,
+    annotators: options.AnnotatorsOption = "",
     truth: options.TruthOption = None,
     *,
     reading: options.Reading,
@@ -88,7 +89,11 @@ def choose(
     fitted = decal.Decalibrator.load(model)
     if wish == "hold":
         _require_local(fitted)
-    needed: tuple[str, ...] = {"width": (), "coverage": ("truth",)}.get(wish, ("labels",))
+    people = options.annotators_of(annotators, labels, logits)
+    if people and wish not in ("miss", "hold"):
+        raise InputError("annotators", "go with --miss or --hold", f"--{wish}")
+    of_rows = () if people else ("labels",)
+    needed: tuple[str, ...] = {"width": (), "coverage": ("truth",)}.get(wish, of_rows)
     if reading.ignore_index is not None:
         needed = (*needed, *({"labels"} - {*needed}))
     folder = open_folder(
@@ -98,11 +103,12 @@ def choose(
         classes=fitted.classes,
         wanted=(),
         needed=needed,
-        **reading.places(*needed, named=False),
+        **reading.places(*needed, named=False, annotators=people),
         **reading.meaning(fitted),
     )
     layout = Layout(len(fitted.class_weights), fitted.classes)
     data, groups = reading.grouped(all_rows(folder, layout))
+    data = options.voted(data, people)
     with progress_bar("Choosing"):
         choice = decal.choose(
             fitted,

@@ -41,6 +41,7 @@ FIT_EXAMPLES = """Examples:
     decal fit parquet_files/ --labels-key label --alpha 0.9 -o model.npz
     decal fit z.npy --labels y.npy --dim 1 --miss 0.1 --unit image -o m.npz
     decal fit species.csv --tree families.json --miss 0.1 -o model.npz
+    decal fit reads.csv --annotators ann,bob,cy --hold 0.8 -o model.npz
 One wish, or a level:
     --miss: the true label of a new input is outside its possible classes at most so often, \
 guaranteed; with --per class for every class, with --groups in every group; with --unit image of \
@@ -80,6 +81,7 @@ def fit(
     logits: options.FilesArgument,
     model: Annotated[Path, options.output_option("The model file to write, .npz.")],
     labels: options.LabelsOption = None,
+    annotators: options.AnnotatorsOption = "",
     miss: options.MissOption = None,
     width: options.WidthOption = None,
     hold: options.HoldOption = None,
@@ -179,15 +181,18 @@ def fit(
     fitted = decal.Decalibrator(0.5 if alpha is None else alpha, **settings)
     within = {"per": per, "groups": reading.groups, "unit": unit, "tolerate": tolerate}
     _require_granted(wish, logits, fitted.reference, within)
-    in_memory = wish != "alpha" or fitted.reference != "model"
+    people = options.annotators_of(annotators, labels, logits)
+    of_rows = () if people else ("labels",)
+    asked_of: dict[str, Any] = {"wanted": ()} if people else {"needed": of_rows}
+    in_memory = wish != "alpha" or fitted.reference != "model" or bool(people)
     folder = open_folder(
         logits,
         labels=labels,
         weights=weights,
-        needed=("labels",),
         probabilities=probabilities,
         floor=reading.floor,
-        **reading.places("labels", "weights", named=False),
+        **asked_of,
+        **reading.places(*of_rows, "weights", named=False, annotators=people),
     )
     checkpoint = FitCheckpoint.next_to(model)
     with checkpoint.exclusive():
@@ -197,10 +202,12 @@ def fit(
         if in_memory:
             try:
                 data, groups = reading.grouped(all_rows(folder))
+                data = options.voted(data, people)
             except MemoryError as error:
                 fact = f"{logits}, which is too large"
                 raise InputError("LOGITS", "fit into memory", fact, LARGE_REMEDY) from error
-            counts = np.bincount(data.labels, data.weights, minlength=data.shape[1])
+            said = data.by_label()
+            counts = np.bincount(said.labels, said.weights, minlength=data.shape[1])
             warning = _about_labels(counts, data.classes, folder, faults)
             if wish == "alpha":
                 fitted.fit_rows(data)
@@ -325,7 +332,8 @@ def _about_labels(
         if part.name in faults:
             continue
         with folder.open(part) as source:
-            assert source.labels is not None
+            if source.labels is None:  # annotators have them
+                break
             if source.guessed and labels_are_names(source.labels, source.classes):
                 raise unlabelled_refusal(folder.path, never, labelled)
             if next(source.labels.read(), None) is not None:  # else an empty file

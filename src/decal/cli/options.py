@@ -10,9 +10,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
+import numpy as np
 import typer
 from numpy.typing import NDArray
 
+import decal
 from decal._base.errors import InputError
 from decal.cli.terminal import STREAM, run_with_streams
 from decal.credal import SET_RULES
@@ -103,6 +105,14 @@ FilesArgument = Annotated[
 ]
 LabelsOption = Annotated[
     Path | None, file_option("File of the labels. Default: in LOGITS, under 'labels' or 'label'.")
+]
+AnnotatorsOption = Annotated[
+    str,
+    option(
+        "Instead of labels: columns of a table, or arrays of an .npz, of several people's labels, "
+        "empty or -1 where one gave none.",
+        "A,B,…",
+    ),
 ]
 TruthOption = Annotated[
     Path | None,
@@ -199,18 +209,25 @@ class Reading:
         ),
     ] = None
 
-    def places(self, *used: str, named: bool = True, columns: str | None = None) -> dict[str, Any]:
+    def places(
+        self,
+        *used: str,
+        named: bool = True,
+        columns: str | None = None,
+        annotators: Sequence[str] = (),
+    ) -> dict[str, Any]:
         """Options of `open_folder` about arrays and columns, perhaps with other `columns`.
 
-        What the command takes from the file besides logits is `used`; other columns that the user
-        names are left out, and need not be there. `named` tells whether the command says something
-        of every input, beside which its names go.
+        What the command takes from the file besides logits is `used`, and the labels of
+        `annotators`; other columns that the user names are left out, and need not be there. `named`
+        tells whether the command says something of every input, beside which its names go.
         """
         keys = {what: getattr(self, f"{what}_key") for what in ("logits", *COMPANIONS)}
         kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
         others = [key for what, key in keys.items() if what not in kept and key]
         names = split(self.ids)
-        beside = dict.fromkeys([*(names if named else ()), *filter(None, [self.groups])])
+        given = [*(names if named else ()), *filter(None, [self.groups]), *annotators]
+        beside = dict.fromkeys(given)
         found: dict[str, Any] = {
             "dim": self.dim,
             "ignore_index": self.ignore_index,
@@ -286,6 +303,27 @@ def with_reading(
         return with_options
 
     return decorated
+
+
+def annotators_of(names: str, labels: Path | None, logits: Path) -> list[str]:
+    """The columns of annotators; InputError if they do not go with what else is asked."""
+    people = split(names)
+    if people and labels is not None:
+        raise InputError("annotators", "be left out with --labels", "both")
+    if people and logits.is_dir():
+        raise InputError("annotators", "go with one file", f"the folder {logits}")
+    return people
+
+
+def voted(rows: Rows, annotators: Sequence[str]) -> Rows:
+    """Rows with the labels of several people, which were read beside them."""
+    if not annotators:
+        return rows
+    beside = rows.ids or {}
+    said = np.column_stack([beside[name].astype(object) for name in annotators])
+    said[said == ""] = None
+    votes = decal.Votes.of_annotations(said, classes=rows.classes or rows.shape[1])
+    return replace(rows, votes=votes, ids=None)
 
 
 def one_wish(remedy: str = "", **wishes: float | None) -> str:

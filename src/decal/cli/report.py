@@ -40,8 +40,8 @@ e_admissible (the default), maximality, interval_dominance
 to regret), point (at the point prediction)
 Output:
     a line per input: row, or the columns of --id-column; prediction; possible (classes); lower \
-and upper (of the predicted class); check and action, if asked for. An .html page works offline, \
-and is held in memory
+and upper (of the predicted class); node and path, of a tree; check and action, if asked for. An \
+.html page works offline, and is held in memory
 """
 
 

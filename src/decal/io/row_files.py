@@ -366,7 +366,12 @@ def _open_ids(column: str, file: DataFile) -> Stream:
     """A column that names the inputs, as text unless an .npz holds numbers."""
     if file.format == ".npy" or column not in file.names:
         fact = f"{column!r}{_contents(file)}"
-        raise InputError("id", f"be a column of {file.path}", fact, "Choose with --id-column.")
+        raise InputError(
+            "id",
+            f"be a column of {file.path}",
+            fact,
+            "Look at --id-column, --groups and --annotators.",
+        )
     if not file.is_table:
         return open_array("id", file, column, dimensions=1)
     return _only_column(open_table("id", file, (column,), text=True))

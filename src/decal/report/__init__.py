@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelReport", "Report", "report"]
 
 SAVED = (".csv", ".parquet", ".html")
-COLUMNS = ("prediction", "possible", "lower", "upper", "path", "check", "action")
+COLUMNS = ("prediction", "possible", "lower", "upper", "node", "path", "check", "action")
 BETWEEN = " | "
 """What stands between possible classes where a cell is one text."""
 
@@ -59,9 +59,9 @@ class Report(Lines):
         The classes that are possible, as `CredalSet.possible` lists them.
     lower, upper : (n,) arrays
         The interval of the predicted class's probability.
-    path : (n,) array or None
-        Of classes with a tree: the nodes down to the most specific one that is sure, as text with
-        their ranges, see `CredalSet.paths`.
+    node, path : (n,) arrays or None
+        Of classes with a tree: the most specific node that is sure, and the nodes down to it as
+        text with their ranges, see `CredalSet.paths`.
     check : (n,) array or None
         True where a person should look.
     action : (n,) array or None
@@ -77,6 +77,7 @@ class Report(Lines):
     possible: NDArray[Any]
     lower: Array
     upper: Array
+    node: NDArray[Any] | None = None
     path: NDArray[Any] | None = None
     check: Mask | None = None
     action: NDArray[Any] | None = None
@@ -105,7 +106,8 @@ class Report(Lines):
         best = predicted(credal)
         n, K = credal.shape
         index = credal.index or {ROW: np.arange(n)}
-        taken = set(COLUMNS) & set(index)
+        free = set() if credal.tree is not None else {"node"}
+        taken = (set(COLUMNS) & set(index)) - free
         if taken:
             rule = "not be called like a column of the report"
             raise InputError("ids", rule, f"{min(taken)!r}", "Rename it first.")
@@ -121,6 +123,7 @@ class Report(Lines):
             possible=possible,
             lower=lower,
             upper=credal.upper[np.arange(n), best],
+            node=None if credal.tree is None else credal.node(),
             path=None if credal.tree is None else credal.paths(),
             check=check,
             action=None
@@ -166,7 +169,7 @@ class Report(Lines):
         with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
             import polars as pl
         kinds: dict[str, Any] = {}
-        texts = {name: getattr(self, name) for name in ("prediction", "path", "action")}
+        texts = {name: getattr(self, name) for name in ("prediction", "node", "path", "action")}
         for name, values in texts.items():
             if values is not None:  # of no rows they could not be told
                 kinds[name] = pl.String if values.dtype == object else pl.Int64
@@ -186,8 +189,9 @@ class Report(Lines):
             remedy = "Save a .csv or a .parquet, which spreadsheets and data frames read."
             raise InputError("path", f"end in {either(SAVED)}", f"{path}", remedy)
         if suffix == ".html":
+            text = page(self.title, in_notebook(self, len(self)))
             with replacing(path) as partial:
-                partial.write_text(page(self), encoding="utf-8", newline="\n")
+                partial.write_text(text, encoding="utf-8", newline="\n")
             return
         with column_writer(path) as append:
             append(self.arrow_columns(lists=suffix == ".parquet"))
@@ -199,7 +203,7 @@ class Report(Lines):
         columns: dict[str, Any] = self.columns
         columns["prediction"] = pa.array(self.prediction, kind)
         if self.path is not None:
-            columns["path"] = pa.array(self.path, pa.string())
+            columns |= {name: pa.array(columns[name], pa.string()) for name in ("node", "path")}
         if lists:
             columns["possible"] = pa.array(self.possible.tolist(), pa.list_(kind))
         else:

@@ -13,18 +13,20 @@ from numpy.typing import NDArray
 
 from decal._base.data_frames import ROW, Index
 from decal._base.errors import InputError
-from decal._base.markup import span, table
+from decal._base.markup import span
 from decal._base.numerics import Array, Mask
 from decal.credal import MultiLabelCredalSet, row_index
 from decal.io.formats import arrow, either
+from decal.io.whole_files import replacing
 from decal.io.writers import column_writer
 from decal.report._per_input import Lines, as_names, share_to_check
 from decal.report._printout import LINES, NARROWEST, WIDEST, aligned, cut, listed
+from decal.report._report_page import IN_NOTEBOOK, in_pieces, page, sortable
 
 ANSWERS = {"yes": 1, "open": -1, "no": 0}
 """The columns of findings, and how `MultiLabelCredalSet.decide` writes each."""
 
-SAVED = (".csv", ".parquet")
+SAVED = (".csv", ".parquet", ".html")
 LEAST_ROOM = 12  # characters that a column of findings gets at least
 
 
@@ -137,10 +139,15 @@ class LabelReport(Lines):
         return chosen if isinstance(rows, slice) or np.ndim(rows) else next(iter(chosen))
 
     def save(self, path: str | Path) -> None:
-        """Write a .csv or a .parquet with the columns of `to_pandas`."""
+        """Write a .csv or .parquet with the columns of `to_pandas`, or an .html page."""
         path = Path(path)
         if path.suffix.lower() not in SAVED:
             raise InputError("path", f"end in {either(SAVED)}", f"{path}")
+        if path.suffix.lower() == ".html":
+            text = page(self.title, self._in_html(len(self)))
+            with replacing(path) as partial:
+                partial.write_text(text, encoding="utf-8", newline="\n")
+            return
         pa = arrow()
         texts = {name: pa.array(self.findings(name), pa.string()) for name in ANSWERS}
         with column_writer(path) as append:
@@ -171,11 +178,19 @@ class LabelReport(Lines):
         return "\n".join([*lines, f"  … {more:,} more"] if more > 0 else lines)
 
     def _repr_html_(self) -> str:
-        cells = self[:20].columns
+        return self._in_html(IN_NOTEBOOK)
+
+    def _in_html(self, lines: int) -> str:
+        shown = self[:lines]
+        cells: dict[str, Any] = shown.columns
+        for name in ANSWERS:
+            found = (shown._named(row, name, ranges=True) for row in range(len(shown)))
+            cells[name] = [in_pieces(names, ", ", name=name) for names in found]
+        if shown.check is not None:
+            cells["check"] = ["check" if marked else "" for marked in shown.check]
         title = ". ".join(filter(None, (self.promise.rstrip("."), self.title)))
-        more = len(self) - 20
-        note = f"and {more:,} more inputs" if more > 0 else ""
-        return table(title, [*cells], zip(*cells.values(), strict=True), note=note, left=len(cells))
+        more = len(self) - len(shown)
+        return sortable(title, cells, f"and {more:,} more inputs" if more > 0 else "")
 
 
 def wrong_at_worst(credal: MultiLabelCredalSet) -> Array:

@@ -64,7 +64,8 @@ def _table(report: Any, width: int) -> list[str]:
 
 def _with_paths(report: Any, columns: dict[str, list[str]], width: int) -> list[str]:
     """Lines with a path, which says what is possible; it loses its top if there is little room."""
-    shown = {name: v for name, v in columns.items() if name not in ("possible", "lower", "upper")}
+    told = ("possible", "lower", "upper", "node")
+    shown = {name: v for name, v in columns.items() if name not in told}
     if report.check is not None:
         shown["check"] = ["yes" if marked else "" for marked in report.check]
     del shown["path"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -50,13 +51,15 @@ body { margin: 0 auto; padding: 20px 12px; max-width: 1100px;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 table { width: 100%; }
 td { padding-block: 5px !important; }
+[data-sort] { overflow-wrap: break-word; }
 thead { position: sticky; top: 0; background: Canvas; }
 @media (max-width: 700px) {
   table, tbody, thead { display: block; }
   tr { display: flex; flex-wrap: wrap; gap: 0 4px; padding: 5px 0;
     border-top: 1px solid rgba(127, 127, 127, .35); }
   td, th { border: 0 !important; white-space: normal !important; }
-  td:empty { display: none; }
+  td:empty, td:has(> [data-name]:empty) { display: none; }
+  [data-name]::before { content: attr(data-name) ": "; opacity: .7; }
 }
 """
 
@@ -71,7 +74,8 @@ def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
     ]
     cells |= {name: [f"{value:.3f}" for value in cells[name]] for name in ("lower", "upper")}
     if shown.path is not None:
-        cells["path"] = [_sorted(escape(path), _breaking(path)) for path in shown.path]
+        del cells["node"], cells["possible"]  # the path ends at what is possible
+        cells["path"] = [in_pieces(path.split(BETWEEN), BETWEEN) for path in shown.path]
     if shown.check is not None:
         cells["check"] = ["check" if marked else "" for marked in shown.check]
     ends = zip(shown.lower, shown.upper, strict=True)
@@ -79,28 +83,34 @@ def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
     more = len(report) - len(shown)
     note = f"and {more:,} more inputs" if more > 0 else ""
     title = ". ".join(filter(None, (report.promise.rstrip("."), report.title)))
+    return sortable(title, cells, note)
+
+
+def sortable(title: str, cells: dict[str, Any], note: str) -> str:
+    """A table of columns, sorted by a click on a heading."""
     found = table(title, [*cells], zip(*cells.values(), strict=True), note=note, left=len(cells))
     script = f"<script>{SCRIPT}</script>"
     return found.replace("<table ", '<table class="decal-report" ', 1) + script
 
 
-def page(report: Any) -> str:
-    """One page that holds all lines and loads nothing."""
+def page(title: str, body: str) -> str:
+    """One page of a sortable table that loads nothing."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(report.title)}</title><style>{STYLE}</style></head>\n"
-        f"<body>{in_notebook(report, len(report))}</body></html>\n"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n"
+        f"<body>{body}</body></html>\n"
     )
 
 
-def _breaking(path: str) -> str:
-    """A path whose lines break between nodes only."""
-    nodes = (escape(node).replace(" ", "&nbsp;") for node in path.split(BETWEEN))
-    return BETWEEN.join(nodes)
+def in_pieces(pieces: Sequence[str], between: str, *, name: str = "") -> Raw:
+    """A cell whose lines break between its pieces only; narrow pages tell its name, if any."""
+    html = between.join(escape(piece).replace(" ", "&nbsp;") for piece in pieces)
+    cell = _sorted(escape(between.join(pieces)), html)
+    return Raw(cell.replace("<div ", f'<div data-name="{name}" ', 1)) if name else cell
 
 
 def _sorted(by: object, html: str) -> Raw:

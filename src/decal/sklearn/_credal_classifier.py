@@ -32,6 +32,7 @@ from decal.sklearn._held_out import (
     classes_of,
     columns_of,
 )
+from decal.votes import Votes
 
 DEFAULT_MISS = 0.1  # the wish if none is given
 
@@ -276,7 +277,8 @@ class CredalClassifier(HeldOutClassifier):
         What the fitted classifier then promises of `miss` and `hold` is guaranteed, however `fit`
         held rows out. A wish is as in `decal.choose`; by default it is the classifier's own. For
         `hold` the classifier must have been fitted with that wish. `groups` (n,), of which `miss`
-        or `hold` holds in each, are then needed for predictions, too.
+        or `hold` holds in each, are then needed for predictions, too. With several labels per row,
+        pass `decal.Votes` as y, made with ``classes=clf.decalibrator_.classes``.
         """
         check_is_fitted(self)
         require_same_order(X=X, y=y, groups=groups)
@@ -285,7 +287,8 @@ class CredalClassifier(HeldOutClassifier):
             wish = self._wish()
         else:
             wish = Wish.of(**given, per=per, groups=groups)
-        rows = self.decalibrator_.read(self.predict_logits(X), self._columns_of(y), empty=False)
+        labels = y if isinstance(y, Votes) else self._columns_of(y)
+        rows = self.decalibrator_.read(self.predict_logits(X), labels, empty=False, votes=True)
         self.decalibrator_ = wish.granted_by(self.decalibrator_, rows, groups)
         self._fitted_alpha = self.alpha
         return self

@@ -229,7 +229,7 @@ def _fit_part(
 def _require_one_label(y: Any) -> None:
     """InputError if rows have several labels."""
     if isinstance(y, Votes):
-        remedy = "Pass them, with logits of rows that the estimator has not seen, to decalibrate."
+        remedy = "Fit to one label per row, then pass Votes of other rows to promise."
         raise InputError("y", "be one label per row", f"{y}", remedy)
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:

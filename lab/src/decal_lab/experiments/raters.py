@@ -403,31 +403,50 @@ Line = list[tuple[str, float, float]]
 """Numbers of labels, efficiencies and shares held."""
 
 
-def lines(groups: Means) -> dict[str, Line]:
-    """What the figure shows of every group."""
+def lines(groups: Means) -> dict[float, dict[str, Line]]:
+    """What the figure shows of every group, by delta."""
+    deltas = sorted({key[2] for found in groups.values() for key in found if key[0] == HOLD})
     return {
-        name: [
-            (m, row["efficiency"], row["held"])
-            for m in RATERS
-            if (row := found.get((HOLD, m, SHOWN)))
-        ]
-        for name, found in groups.items()
+        delta: {
+            name: [
+                (m, row["efficiency"], row["held"])
+                for m in RATERS
+                if (row := found.get((HOLD, m, delta)))
+            ]
+            for name, found in groups.items()
+        }
+        for delta in deltas
     }
 
 
-def draw(found: Mapping[str, Line], *, narrow: bool = False) -> Any:
+def draw(found: Mapping[float, Mapping[str, Line]], *, narrow: bool = False) -> Any:
     """Efficiency, and the share held, over the number of labels: a line per group."""
     from matplotlib import pyplot as plt
     from matplotlib.lines import Line2D
 
+    shape = (2 * len(found), 1) if narrow else (len(found), 2)
     figure, axes = plt.subplots(
-        *((2, 1) if narrow else (1, 2)),
-        figsize=(NARROW_INCHES, 7.4) if narrow else (8.4, 4.1),
+        *shape,
+        figsize=(NARROW_INCHES, 0.8 + 3.3 * shape[0]) if narrow else (8.4, 0.6 + 3.4 * shape[0]),
         layout="constrained",
+        squeeze=False,
     )
+    points = [point for groups in found.values() for line in groups.values() for point in line]
+    top = 1.07 * max((efficiency for _, efficiency, _ in points), default=1.0)
+    for row, (delta, groups) in zip(axes.reshape(len(found), 2), found.items(), strict=True):
+        row[0].set_ylim(0, top)
+        _draw_row(row, groups, 1 - delta)
+    styles = {"shares of 5 to 100 people": "-", "of about four; nobody knows the truth": "--"}
+    handles = [Line2D([], [], color=GREY, ls=ls, label=name) for name, ls in styles.items()]
+    legend_above(figure, handles, TOLD, narrow=narrow)
+    return figure
+
+
+def _draw_row(axes: NDArray[Any], groups: Mapping[str, Line], promise: float) -> None:
+    """Two panels: efficiency and share held, at one promise."""
     ends = {}
     beside: dict[str, Any] = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
-    for group, line in found.items():
+    for group, line in groups.items():
         places: list[float] = [RATERS.index(point[0]) for point in line]
         look: dict[str, Any] = {"color": on_page(COLOURS[group]), "lw": 1.6, "marker": "o"}
         if known_truth(group):
@@ -440,16 +459,11 @@ def draw(found: Mapping[str, Line], *, narrow: bool = False) -> Any:
         for ax, what in zip(axes, (1, 2), strict=True):
             ax.plot(places, [point[what] for point in line], ms=4, **look)
     for ax, name in zip(axes, ("efficiency", "share held"), strict=True):
-        ax.set(xlabel="labels per input", ylabel=name)
+        ax.set(xlabel="labels per input", ylabel=f"{name}, promised {promise:g}")
         ax.set_xticks(range(len(RATERS)), RATERS)
         bare(ax)
-    axes[0].set_ylim(bottom=0)
     axes[1].set(ylim=(0.785, 1.005), yticks=np.arange(0.8, 1.01, 0.05))
     name_ends(axes[0], ends, axes[0].get_ylim()[1] / 16)
-    axes[1].axhline(1 - SHOWN, color=GREY, lw=1, ls=(0, (4, 2)))
-    axes[1].annotate("promised", (0, 1 - SHOWN), xytext=(0, 3), textcoords="offset points",
+    axes[1].axhline(promise, color=GREY, lw=1, ls=(0, (4, 2)))
+    axes[1].annotate("promised", (0, promise), xytext=(0, 3), textcoords="offset points",
                      color=GREY, fontsize=9)  # fmt: skip
-    styles = {"shares of 5 to 100 people": "-", "of about four; nobody knows the truth": "--"}
-    handles = [Line2D([], [], color=GREY, ls=ls, label=name) for name, ls in styles.items()]
-    legend_above(figure, handles, TOLD, narrow=narrow)
-    return figure
