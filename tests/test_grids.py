@@ -229,7 +229,7 @@ def test_one_input_is_a_credal_set_and_a_mask_picks_inputs(fitted):
         ((6, 4, 5), (5, 6), {"dim": 1}, r"labels must have the shape of .*, \(6, 5\): got .*5, 6"),
         ((6, 4, 5), (6, 5), {"dim": 3}, "dim must be an axis of logits, of which there are 3: got"),
         ((6, 4, 5), (6, 5), {"dim": True}, "dim must be an axis of logits, of which there are 3"),
-        ((6, 4, 5), (9, 9), {}, "logits must be a matrix with a row per example.*shape does not|N"),
+        ((6, 4, 5), (9, 9), {}, r"labels must have the shape of .* without one axis.*of \(9, 9\)"),
         ((4,), (), {"dim": 0}, r"logits must have two axes or more.*got shapes \(4,\)"),
     ],
     ids=["ambiguous", "axis", "transposed", "no axis", "flag", "neither", "vector"],
@@ -246,6 +246,23 @@ def test_new_logits_that_do_not_tell_the_axis_are_refused(fitted):
         fitted.predict(np.zeros((2, 3, 5)))
     with pytest.raises(ValueError, match="dim must be the axis of the 4 classes: got 2, of 5 ent"):
         fitted.predict(np.zeros((2, 4, 5)), dim=2)
+
+
+def test_labels_that_fit_no_axis_are_told_what_to_do():
+    z, y = world(6, 5, 7)
+    for labels, advice in [
+        (y[:, None], r"labels\.squeeze\(1\)"),
+        (np.eye(K)[y], r"labels\.argmax\("),
+        (y[:, ::2], "Scale the logits to the size of the labels"),
+    ]:
+        for dim in (None, -1):
+            with pytest.raises(ValueError, match=f"labels must have the shape .*{advice}"):
+                decal.Decalibrator().fit(z, labels, dim=dim)
+    with pytest.raises(ValueError, match=r"got shape \(6,\)\.$"):
+        decal.Decalibrator().fit(z, y[:, 0, 0], dim=-1)
+    sentences = [(z[k, 0, : k + 2], y[k, 0, : k + 2]) for k in range(4)]
+    with pytest.raises(ValueError, match="Of sentences, pass dim=-1"):
+        decal.Decalibrator().fit(*zip(*sentences, strict=True))
 
 
 def test_lists_that_do_not_belong_together_are_refused():

@@ -96,13 +96,8 @@ class Grid:
 
     @staticmethod
     def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
-        rule, remedy = f"have the shape of the logits without their classes, {shape}", ""
-        spare = [axis for axis in range(len(got)) if _without(got, axis) == shape]
-        if name == "labels" and spare:
-            way = f"squeeze({spare[0]})" if got[spare[0]] == 1 else f"argmax({spare[0]})"
-            remedy = f"If axis {spare[0]} is the label's own, use labels.{way}."
-        elif name == "labels" and got[:1] == shape[:1] and sorted(got) != sorted(shape):
-            remedy = "Scale the logits to the size of the labels, as the loss does in training."
+        rule = f"have the shape of the logits without their classes, {shape}"
+        remedy = _about_labels(got, [shape]) if name == "labels" else ""
         return InputError(name, rule, f"shape {got}", remedy)
 
 
@@ -300,7 +295,7 @@ def flattened(
     arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
     shapes, expected = [z.shape for z in arrays], _label_shapes(labels, len(arrays), several)
     axis = _class_axis(shapes, expected, dim, width, several=several)
-    if axis is None and labels is not None:
+    if axis is None and expected is not None and len(expected[0]) < 2:
         require_matrix(logits, labels)  # which says what else it may be
     if axis is None:
         raise _no_axis(shapes, expected, width)
@@ -419,7 +414,23 @@ def _no_axis(
     if labels is None:
         return InputError("logits", f"have an axis of {width} classes", f"shape {shapes[0]}")
     rule = "have the shape of the logits without one axis, that of the classes"
-    return InputError("labels", rule, _shown(shapes, labels))
+    remedy = "If they are one-hot, use labels.argmax(), along the axis of the classes."
+    if labels[0] != shapes[0]:
+        others = [_without(shapes[0], axis) for axis in range(len(shapes[0]))]
+        remedy = _about_labels(labels[0], others)
+    return InputError("labels", rule, _shown(shapes, labels), remedy)
+
+
+def _about_labels(got: Shape, wanted: Sequence[Shape]) -> str:
+    """What to do about labels of a shape that is none of those wanted."""
+    spare = [axis for axis in range(len(got)) if _without(got, axis) in wanted]
+    if spare:
+        way = f"squeeze({spare[0]})" if got[spare[0]] == 1 else f"argmax({spare[0]})"
+        return f"If axis {spare[0]} is the label's own, use labels.{way}."
+    alike = (shape for shape in wanted if len(shape) == len(got) and shape[:1] == got[:1])
+    if any(sorted(shape) != sorted(got) for shape in alike):
+        return "Scale the logits to the size of the labels, as the loss does in training."
+    return ""
 
 
 def _shown(shapes: Sequence[Shape], labels: Sequence[Shape] | None) -> str:

@@ -229,8 +229,8 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
     """The level; an error if this is no Decalibrator, or has directions that make no nodes."""
     if not isinstance(decalibrator, Decalibrator):
         raise TypeError(
-            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
-            "cannot be written as ONNX. Use its predict."
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}. Use its "
+            "predict; of several labels, torch.onnx.export writes a decal.torch.CredalHead."
         )
     require_capability(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in BUILT_IN.values()]
