@@ -176,6 +176,26 @@ def test_a_wish_of_arrays_is_that_of_the_rows_that_are_known(wish, grouped):
         np.testing.assert_array_equal(np.moveaxis(kept, 1, -1).reshape(-1, K), expected)
 
 
+def test_a_coverage_of_arrays_is_that_of_their_rows(fitted):
+    z, y = world(6, 5, 7)
+    truth = np.exp(1.5 * z) / np.exp(1.5 * z).sum(axis=-1, keepdims=True)
+    masked = np.where(np.arange(7) < 5, y, 255)
+    known = masked < 255
+    asked = {"coverage": 0.8, "guaranteed": True}
+    dense = {"dim": 1, "ignore_index": 255}
+    turned = {"distributions": np.moveaxis(truth, -1, 1)}
+    found = decal.choose(fitted, np.moveaxis(z, -1, 1), masked, **turned, **asked, **dense)
+    flat = decal.choose(fitted, z[known], distributions=truth[known], **asked)
+    assert (found.alpha, found.promise) == (flat.alpha, flat.promise)
+    listed = decal.choose(fitted, list(z), distributions=list(truth), **asked, dim=-1)
+    rows = z.reshape(-1, K), truth.reshape(-1, K)
+    assert listed.alpha == decal.choose(fitted, rows[0], distributions=rows[1], **asked).alpha
+    with pytest.raises(
+        ValueError, match=r"distributions must have the shape of the logits, \(6, 4"
+    ):
+        decal.choose(fitted, np.moveaxis(z, -1, 1), distributions=truth, **asked, dim=1)
+
+
 # One input, some, all
 
 

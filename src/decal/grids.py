@@ -74,6 +74,19 @@ class Grid:
             found.append(np.broadcast_to(array, shape).ravel())
         return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
 
+    def in_rows(self, values: Any, name: str, width: int) -> NDArray[Any]:
+        """(n, width) numbers of the classes, given in the shape that the logits came in."""
+        parts = of_each(values, len(self.shapes), name) if self.several else [values]
+        found = []
+        for part, axes in zip(parts, self.shapes, strict=True):
+            array = to_numpy(part, name)
+            shape = (*axes[: self.axis], width, *axes[self.axis :])
+            if array.shape != shape:
+                rule = f"have the shape of the logits, {shape}"
+                raise InputError(name, rule, f"shape {array.shape}")
+            found.append(np.moveaxis(array, self.axis, -1).reshape(-1, width))
+        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+
     def maps(self, sets: Any) -> Any:
         """Sets of all inputs as maps of their array; of a list of arrays, as a list."""
         if not self.several:
@@ -193,11 +206,7 @@ class CredalMaps:
 
     def in_rows(self, values: Any, name: str) -> NDArray[Any]:
         """(n, K) numbers of the classes, such as true distributions, in the shape of the logits."""
-        array, (n, K) = to_numpy(values, name), self.flat.shape
-        shape = (*self.shape[: self.axis], K, *self.shape[self.axis :])
-        if array.shape != shape:
-            raise InputError(name, f"have the shape of the logits, {shape}", f"shape {array.shape}")
-        return np.moveaxis(array, self.axis, -1).reshape(n, K)
+        return Grid((self.shape,), self.axis).in_rows(values, name, self.flat.shape[1])
 
     def labelled(self, labels: Any, ignore_index: int | None = None) -> tuple[Any, NDArray[Any]]:
         """The sets of inputs that are not ignored, and their labels, as all measures take them.
