@@ -241,7 +241,7 @@ class CredalMaps:
         """The maps of part of the inputs; the credal set, if it is one input."""
         places = index if isinstance(index, tuple) else (index,)
         plain = [isinstance(i, int | np.integer | slice | EllipsisType) for i in places]
-        if len(places) > 1 and not all(plain):
+        if index is None or (len(places) > 1 and not all(plain)):
             rule = "be whole numbers and slices, or one mask or list"
             raise InputError("the index of maps", rule, f"{index}")
         rows = np.arange(math.prod(self.shape)).reshape(self.shape)[index]
@@ -352,6 +352,8 @@ def _known(labels: NDArray[Any] | None, ignore_index: int | None) -> Indices | N
 
 def check_ignored(ignore_index: Any) -> None:
     """InputError about anything but one label, or none."""
+    if isinstance(ignore_index, bool):
+        raise InputError("ignore_index", "be one label", f"{ignore_index}")
     if np.ndim(ignore_index):
         remedy = "Give several one number: labels[numpy.isin(labels, several)] = several[0]."
         raise InputError("ignore_index", "be one label", f"{ignore_index!r}", remedy)

@@ -110,8 +110,11 @@ class Promise:
             return f"ranges are {self.target:.3g} wide on average"
         said = {"miss": "misses", "hold": "holds all of it for", "coverage": "holds it for"}
         often = _often(self.target).replace(" new inputs", "").replace(" new input", "")
+        if self.tolerate is not None:
+            often = _often(self.target, self.unit or "")
+            return f"misses more than {self.tolerate:.4g} of the labels of at most {often}"
         if self.unit is not None:
-            often = _often(self.target, "label" if self.tolerate is None else f"bad {self.unit}")
+            often = _often(self.target, "label")
         return f"{said[self.kind]} {SIDES[self.kind]}{often}"
 
     def _of_units(self, unit: str) -> str:

@@ -211,7 +211,8 @@ class Evaluation:
             found += f", {self.unit_miss_rate:.1%} on average"
             found += f" over {self.units:,.0f} {several(unit, self.units)}"
         if self.bad_unit_rate is not None:
-            found += f", more than {self.promise.tolerate:g} of them in {self.bad_unit_rate:.1%}"
+            bad = f"{self.promise.tolerate:g} of their labels in {self.bad_unit_rate:.1%} of them"
+            found += f", and more than {bad}"
         return [
             *said,
             f"{found}.",
