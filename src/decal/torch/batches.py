@@ -243,7 +243,7 @@ def run_batch(model: Callable[..., Any] | None, inputs: Any) -> Any:
     if model is None:
         found = inputs.get("logits") if isinstance(inputs, Mapping) else inputs
         if not isinstance(found, Tensor):
-            rule = "yield (logits, labels), or mappings with 'logits', if model is None"
+            rule = "yield tensors (logits, labels), or mappings with 'logits', if model is None"
             raise InputError("loader", rule, _described(inputs))
         return found
     if isinstance(inputs, Mapping):
