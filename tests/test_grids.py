@@ -232,8 +232,9 @@ def test_one_input_is_a_credal_set_and_a_mask_picks_inputs(fitted):
     np.testing.assert_array_equal(chosen.flat.upper, fitted.predict(z[y == 1]).upper)
     assert [each.shape for each in maps] == [(5, 7)] * 6
     assert repr(maps).startswith("CredalMaps: 6 x 5 x 7 inputs, 4 classes, mean width 0.")
-    with pytest.raises(ValueError, match="be whole numbers and slices, or one mask or list"):
-        maps[[0, 1], 2]
+    for index in (([0, 1], 2), None):
+        with pytest.raises(ValueError, match="be whole numbers and slices, or one mask or list"):
+            maps[index]
     with pytest.raises(IndexError):
         maps[6]
 
