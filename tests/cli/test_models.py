@@ -719,12 +719,16 @@ def test_a_wish_of_images_is_granted_and_one_of_pixels_warned_of(pixels):
     succeed("fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by)
     assert decal.load("p.npz").promise.unit == "patient"
     # Patients of images, which are the first axis, or of rows of pixels.
-    for patients in (np.arange(20) // 2, np.broadcast_to(np.arange(20)[:, None] // 2, (20, 4))):
+    numbers = np.arange(20) // 2
+    per_row = np.broadcast_to(numbers[:, None], (20, 4))
+    for patients in (numbers, per_row, np.char.add("patient ", numbers.astype(str))):
         np.savez("patients.npz", logits=z, labels=y, patient=patients)
         succeed("fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by)
         asked = {"unit": "patient", "groups": patients}
         expected = decal.decalibrate(z, y, miss=0.3, **asked, **dense)
         assert decal.load("p.npz").promise == expected.promise
+    succeed("predict", "p.npz", "patients.npz", *FIT[4:6], "--id-column", "patient", "-o", "n.npz")
+    assert read_npz("n.npz")["patient"].tolist() == np.repeat(patients, 20).tolist()
     np.savez("patients.npz", logits=z, labels=y, patient=np.arange(19))
     assert "id must have as many rows as logits" in refused(
         "fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by

@@ -225,7 +225,7 @@ def open_array(
     by_columns = header.fortran and len(shape) > 1
     what = f"{path}, key {key}" if key else str(path)
     _require_axes(name, shape, what, dimensions, dim)
-    if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
+    if dtype.kind not in ("iufbU" if name in ("labels", "id") else "iufb"):
         raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])
     row_bytes = width * dtype.itemsize

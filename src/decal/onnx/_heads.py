@@ -143,8 +143,8 @@ def export_head(
 
     Its input is "logits", or "probabilities" if the decalibrator takes these; its outputs are
     "lower" and "upper", and "kept" if asked for: (n, K) each, or with `dim` of as many axes as the
-    logits. `dtype`, "float32" or "float64", is that of all numbers. The other parameters are those
-    of `append_head`.
+    logits: 1 for pixels, 2 for tokens (n, T, K). `dtype`, "float32" or "float64", is that of all
+    numbers. The other parameters are those of `append_head`.
 
     Examples
     --------
