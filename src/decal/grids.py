@@ -110,7 +110,7 @@ class Grid:
     @staticmethod
     def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
         rule = f"have the shape of the logits without their classes, {shape}"
-        remedy = _about_labels(got, [shape]) if name == "labels" else ""
+        remedy = _label_remedy(got, [shape]) if name == "labels" else ""
         return InputError(name, rule, f"shape {got}", remedy)
 
 
@@ -428,11 +428,11 @@ def _no_axis(
     remedy = "If they are one-hot, use labels.argmax(), along the axis of the classes."
     if labels[0] != shapes[0]:
         others = [_without(shapes[0], axis) for axis in range(len(shapes[0]))]
-        remedy = _about_labels(labels[0], others)
+        remedy = _label_remedy(labels[0], others)
     return InputError("labels", rule, _shown(shapes, labels), remedy)
 
 
-def _about_labels(got: Shape, wanted: Sequence[Shape]) -> str:
+def _label_remedy(got: Shape, wanted: Sequence[Shape]) -> str:
     """What to do about labels of a shape that is none of those wanted."""
     spare = [axis for axis in range(len(got)) if _without(got, axis) in wanted]
     if spare:

@@ -224,7 +224,7 @@ def require_all(
 
 
 def several(what: str, count: float = 2) -> str:
-    """A unit in the plural, such as "patches", unless it is one."""
+    """A word in the plural, such as "patches", unless it counts one."""
     if count == 1:
         return what
     if what.endswith("y") and what[-2:-1] not in "aeiou":
