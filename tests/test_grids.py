@@ -176,6 +176,26 @@ def test_a_wish_of_arrays_is_that_of_the_rows_that_are_known(wish, grouped):
         np.testing.assert_array_equal(np.moveaxis(kept, 1, -1).reshape(-1, K), expected)
 
 
+def test_a_coverage_of_arrays_is_that_of_their_rows(fitted):
+    z, y = world(6, 5, 7)
+    truth = np.exp(1.5 * z) / np.exp(1.5 * z).sum(axis=-1, keepdims=True)
+    masked = np.where(np.arange(7) < 5, y, 255)
+    known = masked < 255
+    asked = {"coverage": 0.8, "guaranteed": True}
+    dense = {"dim": 1, "ignore_index": 255}
+    turned = {"distributions": np.moveaxis(truth, -1, 1)}
+    found = decal.choose(fitted, np.moveaxis(z, -1, 1), masked, **turned, **asked, **dense)
+    flat = decal.choose(fitted, z[known], distributions=truth[known], **asked)
+    assert (found.alpha, found.promise) == (flat.alpha, flat.promise)
+    listed = decal.choose(fitted, list(z), distributions=list(truth), **asked, dim=-1)
+    rows = z.reshape(-1, K), truth.reshape(-1, K)
+    assert listed.alpha == decal.choose(fitted, rows[0], distributions=rows[1], **asked).alpha
+    with pytest.raises(
+        ValueError, match=r"distributions must have the shape of the logits, \(6, 4"
+    ):
+        decal.choose(fitted, np.moveaxis(z, -1, 1), distributions=truth, **asked, dim=1)
+
+
 # One input, some, all
 
 
@@ -212,8 +232,9 @@ def test_one_input_is_a_credal_set_and_a_mask_picks_inputs(fitted):
     np.testing.assert_array_equal(chosen.flat.upper, fitted.predict(z[y == 1]).upper)
     assert [each.shape for each in maps] == [(5, 7)] * 6
     assert repr(maps).startswith("CredalMaps: 6 x 5 x 7 inputs, 4 classes, mean width 0.")
-    with pytest.raises(ValueError, match="be whole numbers and slices, or one mask or list"):
-        maps[[0, 1], 2]
+    for index in (([0, 1], 2), None):
+        with pytest.raises(ValueError, match="be whole numbers and slices, or one mask or list"):
+            maps[index]
     with pytest.raises(IndexError):
         maps[6]
 
@@ -229,7 +250,7 @@ def test_one_input_is_a_credal_set_and_a_mask_picks_inputs(fitted):
         ((6, 4, 5), (5, 6), {"dim": 1}, r"labels must have the shape of .*, \(6, 5\): got .*5, 6"),
         ((6, 4, 5), (6, 5), {"dim": 3}, "dim must be an axis of logits, of which there are 3: got"),
         ((6, 4, 5), (6, 5), {"dim": True}, "dim must be an axis of logits, of which there are 3"),
-        ((6, 4, 5), (9, 9), {}, "logits must be a matrix with a row per example.*shape does not|N"),
+        ((6, 4, 5), (9, 9), {}, r"labels must have the shape of .* without one axis.*of \(9, 9\)"),
         ((4,), (), {"dim": 0}, r"logits must have two axes or more.*got shapes \(4,\)"),
     ],
     ids=["ambiguous", "axis", "transposed", "no axis", "flag", "neither", "vector"],
@@ -246,6 +267,23 @@ def test_new_logits_that_do_not_tell_the_axis_are_refused(fitted):
         fitted.predict(np.zeros((2, 3, 5)))
     with pytest.raises(ValueError, match="dim must be the axis of the 4 classes: got 2, of 5 ent"):
         fitted.predict(np.zeros((2, 4, 5)), dim=2)
+
+
+def test_labels_that_fit_no_axis_are_told_what_to_do():
+    z, y = world(6, 5, 7)
+    for labels, advice in [
+        (y[:, None], r"labels\.squeeze\(1\)"),
+        (np.eye(K)[y], r"labels\.argmax\("),
+        (y[:, ::2], "Scale the logits to the size of the labels"),
+    ]:
+        for dim in (None, -1):
+            with pytest.raises(ValueError, match=f"labels must have the shape .*{advice}"):
+                decal.Decalibrator().fit(z, labels, dim=dim)
+    with pytest.raises(ValueError, match=r"got shape \(6,\)\.$"):
+        decal.Decalibrator().fit(z, y[:, 0, 0], dim=-1)
+    sentences = [(z[k, 0, : k + 2], y[k, 0, : k + 2]) for k in range(4)]
+    with pytest.raises(ValueError, match="Of sentences, pass dim=-1"):
+        decal.Decalibrator().fit(*zip(*sentences, strict=True))
 
 
 def test_lists_that_do_not_belong_together_are_refused():

@@ -132,10 +132,20 @@ def test_a_promise_about_images_says_so_and_is_kept_in_files(tmp_path):
         assert str(loaded.promise).startswith(sentence)
         assert str(loaded.promise).endswith("; guaranteed, by 60 images.")
         assert "on 60 images, wanted at most 0.2" in repr(choice)
-        what = "label" if tolerate is None else "bad image"
-        assert loaded.promise.brief == f"misses at most 1 {what} in 5"
+        few = "more than 0.25 of the labels of at most 1 image" if tolerate else "at most 1 label"
+        assert loaded.promise.brief == f"misses {few} in 5"
         kept = loaded.predict(dense[0], dim=-1).possible
         np.testing.assert_array_equal(kept, choice.decide(dense[0], dim=-1))
     assert str(Promise("miss", 0.1, 1, unit="page")).endswith("guaranteed, by 1 page.")
     several = Promise("miss", 0.03, 60, unit="page")
     assert str(several).startswith("On average over new pages, at most 3 labels in 100 are outside")
+
+
+def test_units_have_a_plural():
+    for unit, many in [("image", "images"), ("patch", "patches"), ("biopsy", "biopsies")]:
+        promise = Promise("miss", 0.1, 40, "e_admissible", unit=unit)
+        assert str(promise).startswith(f"On average over new {many}, at most 1 label in 10")
+        assert promise.counted == f"40 {many}"
+        assert Promise("miss", 0.5, 1, "e_admissible", unit=unit).counted == f"1 {unit}"
+    few = Promise("miss", 0.3, 40, "e_admissible", unit="day", tolerate=0.2)
+    assert str(few).startswith("For at most 3 new days in 10, more than 0.2")

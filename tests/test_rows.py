@@ -120,6 +120,9 @@ def test_scores_of_a_pipeline_go_by_their_names():
     assert np.array_equal(named.predict(as_pipeline(p, names)).upper, expected.predict(p).upper)
     with pytest.raises(ValueError, match="score for each of the 3 .*got no bee, in row 1.*top_k"):
         d.predict([as_pipeline(p, names)[0], as_pipeline(p[:1, :2], names[:2])[0]])
+    for one in (as_pipeline(p, names)[0], [scores[0] for scores in as_pipeline(p, names)]):
+        with pytest.raises(ValueError, match="logits must have all scores .*one text goes in a l"):
+            d.predict(one)
     with pytest.warns(decal.InputWarning, match="must not be probabilities"):
         decal.Decalibrator().fit(as_pipeline(p, names), labels)
 

@@ -264,6 +264,7 @@ def test_a_model_is_evaluated_as_sets_and_labels_are():
     assert found.units == len(shares) == 19
     assert found.unit_miss_rate == pytest.approx(np.mean(shares))
     assert found.bad_unit_rate == pytest.approx(np.mean([share > 0.2 for share in shares]))
+    assert f"more than 0.2 of their labels in {found.bad_unit_rate:.1%} of" in repr(found)
 
 
 def test_an_evaluation_holds_some_rows_at_a_time(monkeypatch):
@@ -318,6 +319,7 @@ def spoiled():
         ([(Z, T[:, None])], {"dim": 1}, r"If axis 1 is the label's own, use labels\.squeeze\(1\)"),
         ([(Z, (Z > 0).long())], {"dim": 1}, r"If axis 1 is the .* use labels\.argmax\(1\)"),
         ([(Z, T)], {"ignore_index": [255, -100]}, r"one label: got \[255, -100\]\. Give"),
+        ([(Z, T)], {"ignore_index": True}, "ignore_index must be one label: got True"),
         ([(Z, T)], {"ignore_index": -100, "dim": 3}, r"labels must have the shape of the logits"),
         ([(Z, T * 0 - 100)], {"ignore_index": -100}, "must not all be ignored: got only -100"),
         (spoiled(), {"ignore_index": -100}, r"got nan at index \(4, 2, 3, 4\)"),

@@ -65,6 +65,30 @@ def test_kept_classes_of_a_head_are_counted_and_ignored_labels_left_out():
     assert by_kept.compute() == by_logits.compute()
 
 
+def test_a_batch_of_which_nothing_is_known_changes_nothing():
+    d, (z, y) = fitted(), drawn(240)
+    maps, labels = z.reshape(10, 24, 5), y.reshape(10, 24)
+    for metric in (MissRate(d, dim=-1, ignore_index=-100), SetSize(d, dim=-1, ignore_index=-100)):
+        metric.update(maps[:2], torch.full_like(labels[:2], -100))
+        assert torch.isnan(metric.compute())
+        metric.update(maps, labels)
+        expected = type(metric)(d)
+        expected.update(z, y)
+        assert metric.compute() == expected.compute()
+
+
+def test_coverage_of_pixels_is_that_of_their_rows():
+    d, (z, _) = fitted(), drawn(240)
+    truth = (z + 0.3 * torch.randn_like(z)).softmax(dim=1)
+    by_rows, by_maps = CredalCoverage(d), CredalCoverage(d, dim=1)
+    by_rows.update(z, truth)
+    maps, distributions = (part.reshape(10, 24, 5).movedim(-1, 1) for part in (z, truth))
+    by_maps.update(maps, distributions)
+    assert 0 < by_maps.compute() == by_rows.compute() < 1
+    with pytest.raises(ValueError, match=r"distributions must have the shape of the logits, \(10"):
+        by_maps.update(maps, distributions[..., :3])
+
+
 def test_coverage_is_that_of_arrays():
     d, (z, _) = fitted(), drawn()
     truth = torch.softmax(torch.cat([z[:150], -z[150:]]), dim=1)

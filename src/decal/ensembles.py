@@ -173,7 +173,8 @@ class Ensemble:
 
     def __repr__(self) -> str:
         M, n, K = self.members.shape
-        return f"Ensemble: {M:,} members, {n:,} inputs, {K:,} classes"
+        members = f"{M:,} {'member' if M == 1 else 'members'}"
+        return f"Ensemble: {members}, {n:,} inputs, {K:,} classes"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

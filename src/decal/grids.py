@@ -74,6 +74,19 @@ class Grid:
             found.append(np.broadcast_to(array, shape).ravel())
         return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
 
+    def in_rows(self, values: Any, name: str, width: int) -> NDArray[Any]:
+        """(n, width) numbers of the classes, given in the shape that the logits came in."""
+        parts = of_each(values, len(self.shapes), name) if self.several else [values]
+        found = []
+        for part, axes in zip(parts, self.shapes, strict=True):
+            array = to_numpy(part, name)
+            shape = (*axes[: self.axis], width, *axes[self.axis :])
+            if array.shape != shape:
+                rule = f"have the shape of the logits, {shape}"
+                raise InputError(name, rule, f"shape {array.shape}")
+            found.append(np.moveaxis(array, self.axis, -1).reshape(-1, width))
+        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+
     def maps(self, sets: Any) -> Any:
         """Sets of all inputs as maps of their array; of a list of arrays, as a list."""
         if not self.several:
@@ -96,13 +109,8 @@ class Grid:
 
     @staticmethod
     def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
-        rule, remedy = f"have the shape of the logits without their classes, {shape}", ""
-        spare = [axis for axis in range(len(got)) if _without(got, axis) == shape]
-        if name == "labels" and spare:
-            way = f"squeeze({spare[0]})" if got[spare[0]] == 1 else f"argmax({spare[0]})"
-            remedy = f"If axis {spare[0]} is the label's own, use labels.{way}."
-        elif name == "labels" and got[:1] == shape[:1] and sorted(got) != sorted(shape):
-            remedy = "Scale the logits to the size of the labels, as the loss does in training."
+        rule = f"have the shape of the logits without their classes, {shape}"
+        remedy = _label_remedy(got, [shape]) if name == "labels" else ""
         return InputError(name, rule, f"shape {got}", remedy)
 
 
@@ -198,11 +206,7 @@ class CredalMaps:
 
     def in_rows(self, values: Any, name: str) -> NDArray[Any]:
         """(n, K) numbers of the classes, such as true distributions, in the shape of the logits."""
-        array, (n, K) = to_numpy(values, name), self.flat.shape
-        shape = (*self.shape[: self.axis], K, *self.shape[self.axis :])
-        if array.shape != shape:
-            raise InputError(name, f"have the shape of the logits, {shape}", f"shape {array.shape}")
-        return np.moveaxis(array, self.axis, -1).reshape(n, K)
+        return Grid((self.shape,), self.axis).in_rows(values, name, self.flat.shape[1])
 
     def labelled(self, labels: Any, ignore_index: int | None = None) -> tuple[Any, NDArray[Any]]:
         """The sets of inputs that are not ignored, and their labels, as all measures take them.
@@ -237,7 +241,7 @@ class CredalMaps:
         """The maps of part of the inputs; the credal set, if it is one input."""
         places = index if isinstance(index, tuple) else (index,)
         plain = [isinstance(i, int | np.integer | slice | EllipsisType) for i in places]
-        if len(places) > 1 and not all(plain):
+        if index is None or (len(places) > 1 and not all(plain)):
             rule = "be whole numbers and slices, or one mask or list"
             raise InputError("the index of maps", rule, f"{index}")
         rows = np.arange(math.prod(self.shape)).reshape(self.shape)[index]
@@ -300,7 +304,7 @@ def flattened(
     arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
     shapes, expected = [z.shape for z in arrays], _label_shapes(labels, len(arrays), several)
     axis = _class_axis(shapes, expected, dim, width, several=several)
-    if axis is None and labels is not None:
+    if axis is None and expected is not None and len(expected[0]) < 2:
         require_matrix(logits, labels)  # which says what else it may be
     if axis is None:
         raise _no_axis(shapes, expected, width)
@@ -348,6 +352,8 @@ def _known(labels: NDArray[Any] | None, ignore_index: int | None) -> Indices | N
 
 def check_ignored(ignore_index: Any) -> None:
     """InputError about anything but one label, or none."""
+    if isinstance(ignore_index, bool):
+        raise InputError("ignore_index", "be one label", f"{ignore_index}")
     if np.ndim(ignore_index):
         remedy = "Give several one number: labels[numpy.isin(labels, several)] = several[0]."
         raise InputError("ignore_index", "be one label", f"{ignore_index!r}", remedy)
@@ -419,7 +425,23 @@ def _no_axis(
     if labels is None:
         return InputError("logits", f"have an axis of {width} classes", f"shape {shapes[0]}")
     rule = "have the shape of the logits without one axis, that of the classes"
-    return InputError("labels", rule, _shown(shapes, labels))
+    remedy = "If they are one-hot, use labels.argmax(), along the axis of the classes."
+    if labels[0] != shapes[0]:
+        others = [_without(shapes[0], axis) for axis in range(len(shapes[0]))]
+        remedy = _label_remedy(labels[0], others)
+    return InputError("labels", rule, _shown(shapes, labels), remedy)
+
+
+def _label_remedy(got: Shape, wanted: Sequence[Shape]) -> str:
+    """What to do about labels of a shape that is none of those wanted."""
+    spare = [axis for axis in range(len(got)) if _without(got, axis) in wanted]
+    if spare:
+        way = f"squeeze({spare[0]})" if got[spare[0]] == 1 else f"argmax({spare[0]})"
+        return f"If axis {spare[0]} is the label's own, use labels.{way}."
+    alike = (shape for shape in wanted if len(shape) == len(got) and shape[:1] == got[:1])
+    if any(sorted(shape) != sorted(got) for shape in alike):
+        return "Scale the logits to the size of the labels, as the loss does in training."
+    return ""
 
 
 def _shown(shapes: Sequence[Shape], labels: Sequence[Shape] | None) -> str:

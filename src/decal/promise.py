@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._base.errors import InputError, listing
+from decal._base.errors import InputError, listing, several
 from decal._base.numerics import Array, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_flag
@@ -110,8 +110,11 @@ class Promise:
             return f"ranges are {self.target:.3g} wide on average"
         said = {"miss": "misses", "hold": "holds all of it for", "coverage": "holds it for"}
         often = _often(self.target).replace(" new inputs", "").replace(" new input", "")
+        if self.tolerate is not None:
+            often = _often(self.target, self.unit or "")
+            return f"misses more than {self.tolerate:.4g} of the labels of at most {often}"
         if self.unit is not None:
-            often = _often(self.target, "label" if self.tolerate is None else f"bad {self.unit}")
+            often = _often(self.target, "label")
         return f"{said[self.kind]} {SIDES[self.kind]}{often}"
 
     def _of_units(self, unit: str) -> str:
@@ -119,7 +122,7 @@ class Promise:
         if self.tolerate is None:
             often = _often(self.target, "label")
             verb = "is" if often.startswith(("1 ", "every ", "no ")) else "are"
-            said = f"On average over new {unit}s, at most {often} {verb}"
+            said = f"On average over new {several(unit)}, at most {often} {verb}"
         else:
             often = _often(self.target, f"new {unit}")
             said = f"For at most {often}, more than {self.tolerate:.4g} of the labels are"
@@ -130,7 +133,7 @@ class Promise:
         """What it rests on: "1,269 rows", or so many images."""
         if self.unit is None:
             return rows_text(self.rows)
-        return f"{self.rows:,} {self.unit}{'s' if self.rows != 1 else ''}"
+        return f"{self.rows:,} {several(self.unit, self.rows)}"
 
     def lines(self) -> list[str]:
         """The promise, what it costs, and notes: a sentence or two each."""
@@ -249,8 +252,8 @@ def _often(share: float, what: str = "new input") -> str:
     for whole in (one_in, 10, 100, 1000):
         count = round(share * whole)
         if count and abs(share * whole - count) <= 1e-9:
-            return f"{count} {what}{'s' if count > 1 else ''} in {whole}"
-    return f"{share:.4%} of {what}s"
+            return f"{count} {several(what, count)} in {whole}"
+    return f"{share:.4%} of {several(what)}"
 
 
 def rows_text(count: int) -> str:

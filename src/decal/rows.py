@@ -328,6 +328,9 @@ def in_units(rows: Rows, groups: Any, unit: str) -> Rows:
         raise InputError("unit", "name what inputs come in, such as 'image'", f"{unit!r}")
     if groups is not None:
         return replace(rows, units=check_groups(groups, len(rows)))
+    if rows.grid is not None and rows.grid.axis == 0 and not rows.grid.several:
+        remedy = "Pass groups=, what each input is part of; one image as logits[None]."
+        raise InputError("unit", "go with logits whose first axis is units", "dim=0", remedy)
     if rows.units is None:
         fact = "a matrix of logits, and no groups"
         remedy = "Pass groups=, what each row is part of, or logits with an axis of units."

@@ -313,6 +313,9 @@ def test_what_does_not_go_with_units_is_refused(of_images):
             ValueError, match="unit must go with inputs that come in units.*groups="
         ):
             choose(z, y, miss=0.1, unit="image")
+        # The first axis of one image is not that of images.
+        with pytest.raises(ValueError, match="unit must go with logits whose first axis is units"):
+            choose(z.reshape(30, 6, 3).T, y.reshape(30, 6).T, miss=0.1, unit="image", dim=0)
         with pytest.raises(ValueError, match="unit must name what inputs come in"):
             choose(z, y, miss=0.1, unit=3, groups=units)
         with pytest.raises(ValueError, match=r"groups must .*, 180 in all"):

@@ -96,6 +96,39 @@ def test_the_page_shows_what_the_model_promises():
 
 
 @pytest.mark.usefixtures("files_available")
+def test_pixels_and_tokens_of_files_are_shown_as_in_python():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(5, 3, 6, 4)).astype(np.float32)
+    y = np.where(rng.random((5, 6, 4)) < 0.2, 255, z.argmax(axis=1))
+    pictures = rng.random((5, 6, 4))
+    for name, array in {"z": z, "y": y, "pictures": pictures, "tokens": z[:, :, :, 0]}.items():
+        np.save(f"{name}.npy", array)
+    model = decal.decalibrate(
+        z, y, miss=0.3, unit="image", dim=1, ignore_index=255, classes=list("abc")
+    )
+    model.save("maps.npz")
+    dense = ("--dim", 1, "--ignore-index", 255, "--labels", "y.npy")
+    header, arrays = export("maps.npz", "z.npy", *dense, "--images", "pictures.npy")
+    page = model.explore(z, dim=1, labels=y, ignore_index=255, images=pictures, title="z")
+    assert header == page.payload.header
+    for name, values in page.payload.arrays.items():
+        np.testing.assert_array_equal(arrays[name], values)
+    sentences = [" ".join("abcdef"[: k + 2]) for k in range(5)]
+    Path("sentences.txt").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+    header, _ = export("maps.npz", "tokens.npy", "--dim", 1, "--texts", "sentences.txt")
+    words = [sentence.split() for sentence in sentences]
+    expected = model.explore(z[:, :, :, 0], dim=1, tokens=words, title="tokens")
+    assert header == expected.payload.header
+    out = ("-o", "x.html")
+    assert "ignore-index must go with --dim" in fail(
+        "maps.npz", "z.npy", "--ignore-index", 255, *out
+    )
+    assert "alphas must be left out with --dim" in fail(
+        "maps.npz", "z.npy", "--dim", 1, "--alphas", "0.5,1", *out
+    )
+
+
+@pytest.mark.usefixtures("files_available")
 def test_the_command_takes_no_index_of_a_table_for_a_class():
     from pathlib import Path
 

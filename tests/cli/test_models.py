@@ -739,9 +739,17 @@ def test_arrays_of_more_axes_are_fitted_as_in_python(pixels, axis, kind, monkeyp
     np.testing.assert_allclose(model.shifts().upper, expected.shifts().upper, rtol=0, atol=1e-12)
     succeed("predict", "m.npz", path, "--dim", axis, "-o", "out.npz")
     out, last = read_npz("out.npz"), np.moveaxis(z, axis, -1)
-    assert out["lower"].shape == (20, 4, 5, 3)
-    np.testing.assert_array_equal(out["lower"], model.predict(last, dim=-1).lower)
+    maps = model.predict(z, dim=axis)
+    np.testing.assert_array_equal(out["lower"], maps.lower)
     assert ("classes" in out) == (kind == "npz")
+    succeed("predict", "m.npz", path, "--dim", axis, "-o", "both.npy")
+    both = np.stack([maps.lower, maps.upper], axis=-1)
+    np.testing.assert_array_equal(np.load("both.npy"), both)
+    succeed("predict", "m.npz", path, "--dim", axis, "-o", "kept.npy", "--kept")
+    np.testing.assert_array_equal(np.load("kept.npy"), maps.possible)
+    succeed("predict", "m.npz", path, "--dim", axis, "-o", "top.npz", "--top", 1)
+    found = read_npz("top.npz")["top"].squeeze(axis)
+    np.testing.assert_array_equal(found, maps.prediction)
     told = succeed("evaluate", "m.npz", path, *asked, "--alpha", 0.8).stdout
     sets, flat = model.predict(last[y < 255]), y[y < 255]
     assert f"{1 - sets.decide('e_admissible')[np.arange(len(flat)), flat].mean():.3f}" in told
@@ -757,14 +765,39 @@ def test_a_wish_of_images_is_granted_and_one_of_pixels_warned_of(pixels):
         expected = decal.decalibrate(z, y, miss=0.2, unit="image", **wish, **dense)
         assert decal.load("m.npz").promise == expected.promise
         assert "guaranteed, by 1" in told
+        model = decal.Decalibrator(0.8).fit(z, y, **dense)
+        model.save("plain.npz")
+        chosen = decal.choose(model, z, y, miss=0.2, unit="image", **wish, **dense)
+        asked = ("--miss", 0.2, "--unit", "image", *more)
+        said = succeed("choose", "plain.npz", *FIT[1:], *asked).stdout
+        assert float(said) == chosen.alpha
+    np.save("one.npy", z[0])
+    np.save("mask.npy", y[0])
+    one = ("fit", "one.npy", "--labels", "mask.npy", "--dim", 0, *FIT[6:])
+    assert "unit must go with inputs that come in units" in refused(*one, *options)
     told = succeed(*FIT, "--miss", 0.2, "-o", "pixels.npz").stderr
     assert "are not exchangeable with those of a new one" in told
     assert "Ask for one about units, with --unit image" in told
     np.savez("patients.npz", logits=z, labels=y, patient=np.arange(y.size) // 40)
-    by = ("--groups", "patient", "--unit", "patient", "-o", "p.npz")
+    by = ("--groups", "patient", "--unit", "patient", "-o", "p.npz", "--force")
     succeed("fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by)
     assert decal.load("p.npz").promise.unit == "patient"
-    assert "unit must go with --miss or --hold" in refused(
+    # Patients of images, which are the first axis, or of rows of pixels.
+    numbers = np.arange(20) // 2
+    per_row = np.broadcast_to(numbers[:, None], (20, 4))
+    for patients in (numbers, per_row, np.char.add("patient ", numbers.astype(str))):
+        np.savez("patients.npz", logits=z, labels=y, patient=patients)
+        succeed("fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by)
+        asked = {"unit": "patient", "groups": patients}
+        expected = decal.decalibrate(z, y, miss=0.3, **asked, **dense)
+        assert decal.load("p.npz").promise == expected.promise
+    succeed("predict", "p.npz", "patients.npz", *FIT[4:6], "--id-column", "patient", "-o", "n.npz")
+    assert read_npz("n.npz")["patient"].tolist() == np.repeat(patients, 20).tolist()
+    np.savez("patients.npz", logits=z, labels=y, patient=np.arange(19))
+    assert "id must have as many rows as logits" in refused(
+        "fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by
+    )
+    assert "unit must go with --miss:" in refused(
         *FIT, "--alpha", 0.5, "--unit", "image", "-o", "x.npz"
     )
 

@@ -102,8 +102,14 @@ def class_columns(
 def is_scored(values: Any) -> bool:
     """Whether values are what a Hugging Face pipeline returns: for each input, named scores."""
     first = values[0] if isinstance(values, list) and values else None
-    first = first[0] if isinstance(first, list) and first else None
-    return isinstance(first, Mapping) and {"label", "score"} <= set(first)
+    if _names_a_score(first):
+        remedy = "Call the pipeline with top_k=None; what it returns of one text goes in a list."
+        raise InputError("logits", "have all scores of every input", "one score each", remedy)
+    return isinstance(first, list) and bool(first) and _names_a_score(first[0])
+
+
+def _names_a_score(value: Any) -> bool:
+    return isinstance(value, Mapping) and {"label", "score"} <= set(value)
 
 
 def scored_columns(

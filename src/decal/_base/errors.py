@@ -223,6 +223,15 @@ def require_all(
     raise place.error(name, rule, f"{shown} {place.entry(*index)}", advice, place)
 
 
+def several(what: str, count: float = 2) -> str:
+    """A word in the plural, such as "patches", unless it counts one."""
+    if count == 1:
+        return what
+    if what.endswith("y") and what[-2:-1] not in "aeiou":
+        return f"{what[:-1]}ies"
+    return f"{what}es" if what.endswith(("s", "x", "z", "ch", "sh")) else f"{what}s"
+
+
 def listing(names: Sequence[str]) -> str:
     """Names in a message, not too many of them."""
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""

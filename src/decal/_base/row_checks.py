@@ -102,6 +102,8 @@ def _require_joined(parts: Any, name: str) -> None:
     alike = len(set(shapes)) == 1 and len(shapes[0]) == 2
     fact = f"a {type(parts).__name__} of {len(parts)}, of shapes {listing([*map(str, shapes)])}"
     mean = " Of an ensemble, take the members' mean." if alike else ""
+    if name == "logits" and not alike and len(shapes[0]) == 2:
+        mean = " Of sentences, pass dim=-1."
     raise InputError(name, "be one array", fact, f"Join batches first: {join}({name}).{mean}")
 
 

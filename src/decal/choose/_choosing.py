@@ -120,7 +120,7 @@ def choose(
         or "maximality", which keep more, those not dominated; and "majority", which keeps fewer of
         many, the most probable one and those that can have one half.
     distributions : (n, K) array, optional
-        The true distributions, for `coverage`.
+        The true distributions, for `coverage`, in the shape of the logits.
     annotations : (n, A) array, optional
         Labels by up to A annotators, -1 where one gave none. For `miss` and `hold`, in place of
         labels: short for `Votes.of_annotations`. For `coverage`, in place of distributions:
@@ -214,6 +214,9 @@ def choose(
     rows = read_inputs(model, logits, counted, groups=groups, votes=True, **known, **axes)
     if rows is not logits:
         groups = rows.flat(groups)
+        if rows.grid is not None and distributions is not None:
+            distributions = rows.grid.in_rows(distributions, "distributions", rows.shape[1])
+            known["distributions"] = distributions
     if wish == "width":
         return _for_width(model, rows, target)
     if wish == "coverage":

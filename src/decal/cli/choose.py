@@ -26,7 +26,7 @@ CHOOSE_EXAMPLES = """Examples:
         --alpha $(decal choose model.npz heldout.csv --miss 0.05)
 Which wish needs what:
     --miss: labels that neither trained nor fitted the model. The kept classes of new inputs miss \
-the label at most so often, guaranteed.
+the label at most so often, guaranteed; with --unit image on average over images.
     --width: logits alone. The intervals have this mean width.
     --hold: such labels, and a model of local sets (decal fit --directions local --mix 0.001). \
 The sets of new inputs hold the whole true distribution at least so often, guaranteed.
@@ -52,6 +52,8 @@ def choose(
         bool, option("With --coverage: of new inputs, not of these.", None, "--guaranteed")
     ] = False,
     per: options.PerOption = None,
+    unit: options.UnitOption = None,
+    tolerate: options.TolerateOption = None,
     rule: Annotated[
         str | None,
         options.rule_option("With --miss, the classes that a set keeps", "by what MODEL knows"),
@@ -116,6 +118,8 @@ def choose(
             **wishes,
             per=per,
             groups=groups,
+            unit=unit,
+            tolerate=tolerate,
             rule=rule,
             distributions=data.truth if wish == "coverage" else None,
             guaranteed=guaranteed,

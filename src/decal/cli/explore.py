@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 import decal
 from decal import explorer
 from decal._base.errors import InputError, listing
@@ -22,6 +24,8 @@ EXPLORE_EXAMPLES = """Examples:
     decal explore model.npz test.npz
     decal explore model.npz test.npz --images pictures/ -o page.html
     decal explore model.npz test.csv --id-column patient
+    decal explore model.npz pixels.npy --dim 1 --labels y.npy --images x.npy
+    decal explore model.npz tokens.npy --dim 2 --texts sentences.txt
     decal explore nli.npz logits.npz --texts nli.jsonl --texts-key a,b
     decal explore nli.npz logits.npz --texts nli.jsonl --texts-key example.a
     decal explore clinic.npz new.npz -o page.html  # after decal shift --save
@@ -39,7 +43,7 @@ USUAL_KEYS = {
 LISTS = (".txt", ".jsonl", ".csv", ".parquet", ".npz", ".npy")
 
 
-@options.with_reading("groups", "weights_key", "dim", "ignore_index", written=".html")
+@options.with_reading("groups", "weights_key", written=".html")
 def explore(
     model: options.SavedArgument,
     logits: options.LogitsArgument,
@@ -125,6 +129,8 @@ def explore(
     if compare is None and (compare_logits or compare_name):
         raise InputError("compare", "be given with compare-logits or compare-name", "none")
     slider = None if alphas is None else options.levels(alphas)
+    if reading.ignore_index is not None and reading.dim is None:
+        raise InputError("ignore-index", "go with --dim", "no --dim")
     fitted = _load(model, one_level=not alphas and start is None and compare is None)
     other = None if compare is None else decal.Decalibrator.load(compare)
 
@@ -142,33 +148,64 @@ def explore(
             **companions,
         )
 
-    with open_logits(logits, fitted, labels=labels, truth=truth) as source:
-        data = source.all()
-    second = None
-    if compare is not None and other is not None:
-        with open_logits(compare_logits or logits, other) as source:
-            second = _of_logits(other), source.all().logits, compare_name or compare.stem
     shown: dict[str, Any] = {
-        "labels": data.labels,
-        "truth": data.truth,
         "texts": texts and read_list(texts, texts_key, "texts"),
         "images": images and read_images(images, images_key),
         "names": names and read_list(names, names_key, "names"),
-        "ids": data.ids,
         "groups": groups and read_groups(groups, groups_key),
         "rows": rows,
         "name": name or model.stem,
         "title": title or logits.stem,
         "seed": seed,
     }
-    at_levels = {"alphas": slider, "start": start, "compare": second}
-    page = _page(_of_logits(fitted), data.logits, shown, at_levels)
+    if reading.dim is not None:
+        _refuse_beside_maps(truth=truth, compare=compare, alphas=alphas, groups=groups)
+        with open_logits(logits, fitted, labels=labels) as source:
+            page = _page_of_maps(fitted, source, reading, shown | {"start": start})
+    else:
+        with open_logits(logits, fitted, labels=labels, truth=truth) as source:
+            data = source.all()
+        second = None
+        if compare is not None and other is not None:
+            with open_logits(compare_logits or logits, other) as source:
+                second = _of_logits(other), source.all().logits, compare_name or compare.stem
+        shown |= {"labels": data.labels, "truth": data.truth, "ids": data.ids}
+        at_levels = {"alphas": slider, "start": start, "compare": second}
+        page = _page(_of_logits(fitted), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
     page.save(out)
     size = out.stat().st_size / 1e6
     say(f"Wrote {out}, {size:.1f} MB: {str(page).splitlines()[0]}", style="green")
+
+
+def _refuse_beside_maps(**given: Any) -> None:
+    """InputError about what pages of pixels and tokens do not show."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(name, "be left out with --dim", f"{value}")
+
+
+def _page_of_maps(
+    model: Any, source: LogitSource, reading: options.Reading, shown: dict[str, Any]
+) -> explorer.Exploration:
+    """A page about pixels or, with texts, about tokens."""
+    assert source.grid is not None
+    (shape,), axis = source.grid.shapes, source.grid.axis
+    z = np.concatenate([*source.logits.read()]).reshape(*shape, -1)
+    if source.labels is not None:
+        shown["labels"] = np.concatenate([*source.labels.read()]).reshape(shape)
+    texts = shown.pop("texts")
+    if texts is not None:
+        words = (text.split() if isinstance(text, str) else list(text) for text in texts)
+        shown["tokens"] = list(words)
+    meaning = reading.meaning(model)
+    found = model.with_settings(**meaning)
+    found.promise = model.promise
+    return explorer.explore(
+        found, np.moveaxis(z, -1, axis), dim=axis, ignore_index=reading.ignore_index, **shown
+    )
 
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:

@@ -67,8 +67,8 @@ Output:
     .csv, .parquet: a line per input and class with row, the columns of --id-column, class, lower, \
 upper, point; in a .csv, names of classes that a spreadsheet would take for formulas get an \
 apostrophe in front
-    .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2). With --dim, \
-the other axes of LOGITS take the place of n, and classes come last
+    .npz: arrays lower, upper, point (n × K) and classes; .npy: one array (n × K × 2). With --dim \
+they have the shape of LOGITS
     with --top 5, of these classes alone, in an .npz n × 5, and their numbers under top. With \
 --kept true or false in arrays (kept, n × K), and in tables a line per input and possible class
     for a folder, a folder: a .parquet per file, with lists lower, upper, point in every row, and \
@@ -89,12 +89,8 @@ def fit(
         float | None, option("A level instead of a wish, 0 to 1; smaller is wider.", "LEVEL")
     ] = None,
     per: options.PerOption = None,
-    unit: Annotated[
-        str | None, option("What rows come in, which --miss is about: image.", "NAME")
-    ] = None,
-    tolerate: Annotated[
-        float | None, option("Share of misses in a --unit that --miss does not count.", "SHARE")
-    ] = None,
+    unit: options.UnitOption = None,
+    tolerate: options.TolerateOption = None,
     seed: Annotated[int, option("Seed that splits the rows, with a wish.", "N", min=0)] = 0,
     likelihood: Annotated[
         str, option("Likelihood ratio per example, or of all data.", "mean|sum")
@@ -349,7 +345,8 @@ def _require_granted(wish: str, logits: Path, reference: str, within: Mapping[st
     """InputError about what does not go with alpha, or needs all rows of a folder at once."""
     for name, value in within.items():
         if wish == "alpha" and value is not None:
-            raise InputError(name, "go with --miss or --hold", f"{value} with --alpha")
+            wishes = "--miss or --hold" if name == "groups" else "--miss"
+            raise InputError(name, f"go with {wishes}", f"{value} with --alpha")
     if wish != "alpha" and logits.is_dir():
         fact = f"the folder {logits}, whose rows --{wish} would need in memory at once"
         raise InputError("LOGITS", "be one file for a wish", fact, LARGE_REMEDY)

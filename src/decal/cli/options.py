@@ -129,6 +129,12 @@ HoldOption = Annotated[
     float | None, option("Least share of true distributions to hold, 0 to 1.", "SHARE")
 ]
 PerOption = Annotated[str | None, option("With --miss: promise it for every class.", "class")]
+UnitOption = Annotated[
+    str | None, option("What rows come in, which --miss is about: image.", "NAME")
+]
+TolerateOption = Annotated[
+    float | None, option("Share of misses in a --unit that --miss does not count.", "SHARE")
+]
 SkipBadOption = Annotated[
     bool, option("Skip bad files of a folder, and list them.", None, "--skip-bad")
 ]

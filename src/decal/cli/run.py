@@ -198,7 +198,7 @@ class Predictions:
         with (
             self.folder.open(part, self.layout) as source,
             credal_writer(
-                out, file_format=file_format, written=self.written, grid=source.logits.grid
+                out, file_format=file_format, written=self.written, grid=source.grid
             ) as append,
             progress_bar("Predicting", source.rows) as bar,
         ):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import ROW, Index, Numbers, check_index, name_of, require_same_order
-from decal._base.errors import needs
+from decal._base.errors import needs, several
 from decal._base.markup import bar, table
 from decal._base.numerics import Array, Mask, read_only
 
@@ -187,7 +187,7 @@ class IntervalRows(ABC):
         n, K = self.shape
         more = [f"{n - ROWS_SHOWN:,} more inputs"] if n > ROWS_SHOWN else []
         if K > CLASSES_SHOWN:
-            more.append(f"{K - CLASSES_SHOWN:,} more {_several(self._of)}")
+            more.append(f"{K - CLASSES_SHOWN:,} more {several(self._of)}")
         return table(
             repr(self).splitlines()[0],
             ("input", self._of, "", "lower", "upper"),
@@ -222,13 +222,9 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _several(thing: str) -> str:
-    return f"{thing}es" if thing.endswith("s") else f"{thing}s"
-
-
 def _counted(number: int, thing: str) -> str:
     """A number of things, in words."""
-    return f"{number:,} {thing if number == 1 else _several(thing)}"
+    return f"{number:,} {several(thing, number)}"
 
 
 def row_index(rows: Any, count: int) -> Any:

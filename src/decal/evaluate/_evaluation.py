@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decal._base.errors import needs
+from decal._base.errors import needs, several
 from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 
@@ -208,9 +208,11 @@ class Evaluation:
         unit = getattr(self.promise, "unit", None) or "unit"
         found = f"Found: {self.miss_rate:.1%} of the labels are outside the kept classes"
         if self.units:
-            found += f", {self.unit_miss_rate:.1%} on average over {self.units:,.0f} {unit}s"
+            found += f", {self.unit_miss_rate:.1%} on average"
+            found += f" over {self.units:,.0f} {several(unit, self.units)}"
         if self.bad_unit_rate is not None:
-            found += f", more than {self.promise.tolerate:g} of them in {self.bad_unit_rate:.1%}"
+            bad = f"{self.promise.tolerate:g} of their labels in {self.bad_unit_rate:.1%} of them"
+            found += f", and more than {bad}"
         return [
             *said,
             f"{found}.",

@@ -76,6 +76,7 @@ class Stream:
     columns: tuple[str, ...] | None  # the names of a matrix's columns, where the file has names
     blocks: Callable[[int], Iterator[Block]]  # of the rows from this one on
     grid: tuple[int, ...] | None = None  # the axes that the rows are made of, if there are several
+    axis: int = -1  # that of the classes, among them
 
     def read(self, start: int = 0) -> Iterator[Block]:
         """Consecutive blocks of rows, from row `start` on."""
@@ -224,7 +225,7 @@ def open_array(
     by_columns = header.fortran and len(shape) > 1
     what = f"{path}, key {key}" if key else str(path)
     _require_axes(name, shape, what, dimensions, dim)
-    if dtype.kind not in ("iufbU" if name == "labels" else "iufb"):
+    if dtype.kind not in ("iufbU" if name in ("labels", "id") else "iufb"):
         raise InputError(name, "be numbers", f"dtype {dtype} in {what}")
     width = math.prod(shape[1:])
     row_bytes = width * dtype.itemsize
@@ -288,6 +289,27 @@ def _in_rows(stream: Stream, shape: tuple[int, ...], axis: int | None) -> Stream
         for block in stream.read(first):
             yield in_rows(block)[skipped:]
             skipped = 0
+
+    place = -1 if axis is None else axis
+    return replace(stream, rows=math.prod(grid), blocks=blocks, grid=grid, axis=place)
+
+
+def along(stream: Stream, grid: tuple[int, ...] | None) -> Stream:
+    """Values of rows, or of the first axes of their grid, each of them for all rows there."""
+    if grid is None or stream.grid is None:
+        return stream
+    if stream.grid == (math.prod(grid),):
+        return replace(stream, grid=None)
+    if stream.grid != grid[: len(stream.grid)]:
+        return stream
+    times = math.prod(grid[len(stream.grid) :])
+
+    def blocks(start: int) -> Iterator[Block]:
+        first, skipped = divmod(start, max(1, times))
+        for block in stream.read(first):
+            for value in block:
+                yield np.repeat(value, times)[skipped:]
+                skipped = 0
 
     return replace(stream, rows=math.prod(grid), blocks=blocks, grid=grid)
 

@@ -31,6 +31,7 @@ from decal.io.formats import (
     Block,
     DataFile,
     Stream,
+    along,
     is_list,
     open_array,
     open_file,
@@ -89,6 +90,12 @@ class LogitSource:
         """Close the files. The source can be read no more."""
         for file in self.files:
             file.close()
+
+    @property
+    def grid(self) -> Grid | None:
+        """The axes that the rows came in, if they are more than rows and classes."""
+        axes = self.logits.grid
+        return None if axes is None else Grid((axes,), self.logits.axis)
 
     @property
     def rows(self) -> int | None:
@@ -161,7 +168,9 @@ class LogitSource:
     def _units(self, start: int, n: int) -> Indices | None:
         """(n,) the place on the first axis of the array that n rows from `start` on are from."""
         grid = self.logits.grid or ()
-        return np.arange(start, start + n) // math.prod(grid[1:]) if len(grid) > 1 else None
+        if len(grid) < 2 or self.logits.axis == 0:  # the first axis of one image is not of images
+            return None
+        return np.arange(start, start + n) // math.prod(grid[1:])
 
     def _beside(self, start: int, n: int, others: Mapping[Any, Block]) -> Beside:
         """What n Rows hold besides logits, after every check; they begin at `start`."""
@@ -279,7 +288,7 @@ def open_source(
         probabilities,
         floor,
         file.is_table and matrix.columns is not None and not classes and not chosen,
-        {name: _open_ids(name, file) for name in ids},
+        {name: _open_ids(name, file, dim, matrix.grid) for name in ids},
         may_be_empty,
         ignore_index,
     )
@@ -362,18 +371,17 @@ def _open_vector(name: str, file: DataFile, key: str | None, dim: int | None) ->
     return _only_column(open_table(name, file, (key,), text=name == "labels"))
 
 
-def _open_ids(column: str, file: DataFile) -> Stream:
-    """A column that names the inputs, as text unless an .npz holds numbers."""
+def _open_ids(column: str, file: DataFile, dim: int | None, grid: tuple[int, ...] | None) -> Stream:
+    """A column that names the inputs, as text unless an .npz holds numbers.
+
+    Of arrays with more axes it has a value for each input, or for each entry of their first axes.
+    """
     if file.format == ".npy" or column not in file.names:
         fact = f"{column!r}{_contents(file)}"
-        raise InputError(
-            "id",
-            f"be a column of {file.path}",
-            fact,
-            "Look at --id-column, --groups and --annotators.",
-        )
+        remedy = "Look at --id-column, --groups and --annotators."
+        raise InputError("id", f"be a column of {file.path}", fact, remedy)
     if not file.is_table:
-        return open_array("id", file, column, dimensions=1)
+        return along(open_array("id", file, column, dimensions=1, dim=dim), grid)
     return _only_column(open_table("id", file, (column,), text=True))
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +26,7 @@ from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices
 from decal._base.settings import check_choice, check_count
 from decal.credal import IntervalCredalSet
+from decal.grids import Grid
 from decal.io.formats import FORMATS, arrow, either, file_format
 from decal.io.whole_files import replacing, write_npz
 
@@ -130,7 +132,7 @@ def credal_writer(
     *,
     file_format: str | None = None,
     written: Written = BOUNDS,
-    grid: tuple[int, ...] | None = None,
+    grid: Grid | None = None,
 ) -> Iterator[Append]:
     """A function that appends credal sets to a new file, as if they were one.
 
@@ -141,8 +143,8 @@ def credal_writer(
       have an apostrophe before them.
 
     The file is there when the context is left without an error; its format is the ending of its
-    name, or `file_format` with or without the dot. In arrays, the axes of a `grid` take the place
-    of n.
+    name, or `file_format` with or without the dot. Arrays have the axes of a `grid`, and classes
+    where it has them.
     """
     suffix = _suffix(path, file_format)
     with replacing(path) as partial:
@@ -150,7 +152,7 @@ def credal_writer(
             with _npz_members(partial, written, grid) as append:
                 yield append
         elif suffix == ".npy":
-            with partial.open("wb") as file, _growing_npy(file, grid) as append_rows:
+            with partial.open("w+b") as file, _npy(file, grid) as append_rows:
                 yield lambda sets: append_rows(_in_one(written.arrays(sets)))
         else:
             with _credal_table(
@@ -216,7 +218,7 @@ def column_writer(path: Path, *, file_format: str | None = None) -> Iterator[App
 
 
 @contextmanager
-def _npz_members(path: Path, written: Written, grid: tuple[int, ...] | None) -> Iterator[Append]:
+def _npz_members(path: Path, written: Written, grid: Grid | None) -> Iterator[Append]:
     """Appends to the members of a new .npz."""
     # Rows arrive together but members are stored one after the other: gather them in files, which
     # have no names, so that nothing of them is left if the process is killed.
@@ -236,7 +238,7 @@ def _npz_members(path: Path, written: Written, grid: tuple[int, ...] | None) -> 
                     if name not in members:
                         file = gathered.enter_context(tempfile.TemporaryFile(dir=path.parent))
                         files[name] = file
-                        members[name] = growing.enter_context(_growing_npy(file, grid))
+                        members[name] = growing.enter_context(_npy(file, grid))
                     members[name](values)
 
             yield append
@@ -252,32 +254,63 @@ def _npz_members(path: Path, written: Written, grid: tuple[int, ...] | None) -> 
                     np.lib.format.write_array(opened, array, allow_pickle=False)
 
 
+def _npy(
+    file: IO[bytes], grid: Grid | None
+) -> AbstractContextManager[Callable[[NDArray[Any]], None]]:
+    """What writes the rows of a new .npy file: one after the other, or on the axes of a grid."""
+    return _growing_npy(file) if grid is None else _filled_npy(file, grid)
+
+
 @contextmanager
-def _growing_npy(
-    file: IO[bytes], grid: tuple[int, ...] | None = None
-) -> Iterator[Callable[[NDArray[Any]], None]]:
+def _growing_npy(file: IO[bytes]) -> Iterator[Callable[[NDArray[Any]], None]]:
     """A function that appends rows to a new .npy file, whose header is completed at the end."""
     shape: tuple[int, ...] = ()
     kind = np.dtype("<f8")
-
-    def write_header() -> None:
-        file.seek(0)
-        axes = shape[:1] if grid is None else grid
-        # NumPy pads the header so that it keeps its length when the first axis grows.
-        np.lib.format.write_array_header_1_0(
-            file, {"descr": kind.str, "fortran_order": False, "shape": (*axes, *shape[1:])}
-        )
 
     def append(rows: NDArray[Any]) -> None:
         nonlocal shape, kind
         if not shape:
             shape, kind = (0, *rows.shape[1:]), rows.dtype.newbyteorder("<")
-            write_header()
+            _write_header(file, kind, shape)
         file.write(rows.astype(kind).tobytes())
         shape = (shape[0] + len(rows), *shape[1:])
 
     yield append
-    write_header()
+    # NumPy pads the header so that it keeps its length when the first axis grows.
+    _write_header(file, kind, shape)
+
+
+@contextmanager
+def _filled_npy(file: IO[bytes], grid: Grid) -> Iterator[Callable[[NDArray[Any]], None]]:
+    """A function that puts the next rows where they belong in a new .npy file of a grid's axes."""
+    (inputs,), axis = grid.shapes, grid.axis
+    done = 0
+    begins = 0
+
+    def append(rows: NDArray[Any]) -> None:
+        nonlocal done, begins
+        kind, (K, *more) = rows.dtype.newbyteorder("<"), rows.shape[1:]
+        shape = (*inputs[:axis], K, *inputs[axis:], *more)
+        if not begins:
+            begins = _write_header(file, kind, shape)
+            file.truncate(begins + math.prod(shape) * kind.itemsize)
+        whole = np.memmap(file, kind, "r+", begins, shape)
+        places = np.unravel_index(np.arange(done, done + len(rows)), inputs)
+        np.moveaxis(whole, axis, len(inputs))[places] = rows
+        whole.flush()
+        done += len(rows)
+
+    yield append
+
+
+def _write_header(file: IO[bytes], kind: np.dtype[Any], shape: tuple[int, ...]) -> int:
+    """Write the first bytes of an .npy file, and return how many they are."""
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": kind.str, "fortran_order": False, "shape": shape}
+    )
+    file.flush()
+    return file.tell()
 
 
 # Tables

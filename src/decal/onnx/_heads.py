@@ -143,8 +143,8 @@ def export_head(
 
     Its input is "logits", or "probabilities" if the decalibrator takes these; its outputs are
     "lower" and "upper", and "kept" if asked for: (n, K) each, or with `dim` of as many axes as the
-    logits. `dtype`, "float32" or "float64", is that of all numbers. The other parameters are those
-    of `append_head`.
+    logits: 1 for pixels, 2 for tokens (n, T, K). `dtype`, "float32" or "float64", is that of all
+    numbers. The other parameters are those of `append_head`.
 
     Examples
     --------
@@ -229,8 +229,8 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
     """The level; an error if this is no Decalibrator, or has directions that make no nodes."""
     if not isinstance(decalibrator, Decalibrator):
         raise TypeError(
-            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}, which "
-            "cannot be written as ONNX. Use its predict."
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}. Use its "
+            "predict; of several labels, torch.onnx.export writes a decal.torch.CredalHead."
         )
     require_capability(decalibrator.directions, "exports", "ONNX", "Use Decalibrator.predict.")
     foreign = [d.name for d in decalibrator.directions if type(d) not in BUILT_IN.values()]

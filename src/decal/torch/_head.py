@@ -338,10 +338,11 @@ class CredalHead(nn.Module):
         if not found:
             raise ValueError("none, as the state is of an empty head.")
         if not self._is_empty:
-            names = [name for name in {**mine, **found} if mine.get(name) != found.get(name)]
+            theirs, own = OUTPUTS | found, OUTPUTS | mine
+            names = [name for name in own | theirs if theirs.get(name) != own.get(name)]
             there, here = (
                 ", ".join(f"{name}={settings.get(name)!r}" for name in names)
-                for settings in (found, mine)
+                for settings in (theirs, own)
             )
             raise ValueError(
                 f"{there} for {here}. Load the state into CredalHead.empty(), or build the head "

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from decal._base.errors import InputError, needs
+from decal.grids import CredalMaps
 from decal.model import require_classes
 from decal.torch.batches import batch_of, check_batch, label_tensor, promised
 
@@ -59,9 +60,9 @@ class CountedMetric(Metric):  # type: ignore[misc]
             raise InputError("preds", rule, f"dtype {preds.dtype}")
         check_batch(batch, batch.place(0, self.ignore_index), self.ignore_index)
         rows, y, _ = batch.rows(self.ignore_index)
-        if self.decalibrator is not None and len(rows):
-            rows = torch.tensor(promised(self.decalibrator, rows).possible_mask())
-        return rows, y
+        if self.decalibrator is None:
+            return rows, y
+        return torch.tensor(promised(self.decalibrator, rows).possible_mask()), y
 
 
 class MissRate(CountedMetric):
@@ -120,13 +121,15 @@ class SetSize(CountedMetric):
 class CredalCoverage(CountedMetric):
     """The share of inputs whose true distribution lies in the credal set, see `metrics.coverage`.
 
-    `update(logits, distributions)` takes both (n, K). True distributions are known where several
-    people labelled each input, for instance.
+    `update(logits, distributions)` takes two tensors of one shape. True distributions are known
+    where several people labelled each input, for instance.
 
     Parameters
     ----------
     decalibrator : Decalibrator
-        A fitted one.
+        A fitted one; not one that promises by groups.
+    dim : int, optional
+        The axis of the classes, if logits have more axes than rows and classes.
     atol : float
         A tolerance on every bound.
     options
@@ -145,11 +148,15 @@ class CredalCoverage(CountedMetric):
 
     higher_is_better = True
 
-    def __init__(self, decalibrator: Any, *, atol: float = 5e-4, **options: Any) -> None:
-        super().__init__(decalibrator, **options)
+    def __init__(
+        self, decalibrator: Any, *, dim: int | None = None, atol: float = 5e-4, **options: Any
+    ) -> None:
+        super().__init__(decalibrator, dim=dim, ignore_index=None, **options)
         self.atol = atol
 
     def update(self, logits: Tensor, distributions: Any) -> None:
-        """Count logits (n, K) and true distributions (n, K)."""
-        inside = promised(self.decalibrator, logits).contains(distributions, atol=self.atol)
-        self._count(torch.from_numpy(inside))
+        """Count logits and true distributions, of one shape."""
+        sets = promised(self.decalibrator, logits, self.dim)
+        if isinstance(sets, CredalMaps):
+            sets, distributions = sets.flat, sets.in_rows(distributions, "distributions")
+        self._count(torch.from_numpy(sets.contains(distributions, atol=self.atol)))

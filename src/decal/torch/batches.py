@@ -195,10 +195,11 @@ def evaluations(
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
 
 
-def promised(decalibrator: Any, logits: Tensor) -> Any:
-    """The sets of logits (n, K), by the promise of a model, if it has one."""
-    rows = decalibrator.read(at_least_float32(logits.detach()).cpu())
-    return promised_sets(decalibrator, rows, decalibrator.alpha, decalibrator.promise)
+def promised(decalibrator: Any, logits: Tensor, dim: int | None = None) -> Any:
+    """The sets of logits by the promise of a model, if it has one; maps if they have more axes."""
+    rows = decalibrator.read(at_least_float32(logits.detach()).cpu(), dim=dim)
+    sets = promised_sets(decalibrator, rows, decalibrator.alpha, decalibrator.promise)
+    return sets if rows.grid is None else rows.grid.maps(sets)
 
 
 @contextmanager
@@ -242,7 +243,7 @@ def run_batch(model: Callable[..., Any] | None, inputs: Any) -> Any:
     if model is None:
         found = inputs.get("logits") if isinstance(inputs, Mapping) else inputs
         if not isinstance(found, Tensor):
-            rule = "yield (logits, labels), or mappings with 'logits', if model is None"
+            rule = "yield tensors (logits, labels), or mappings with 'logits', if model is None"
             raise InputError("loader", rule, _described(inputs))
         return found
     if isinstance(inputs, Mapping):
@@ -370,7 +371,7 @@ def require_classes_last(logits: Any, K: int) -> None:
     if columns != K:
         advice = "Use the logits of the same model."
         if alike:
-            advice = f"If the classes are axis {alike[0]}, pass logits.movedim({alike[0]}, -1)."
+            advice = f"If the classes are axis {alike[0]}, build the head with dim={alike[0]}."
         rule = f"have {K} columns, one per class seen by fit"
         raise InputError("logits", rule, f"shape {tuple(shape)}", advice)
     between = [axis for axis in alike if axis > 0]  # the first axis counts inputs
@@ -380,8 +381,8 @@ def require_classes_last(logits: Any, K: int) -> None:
             "logits",
             "have classes in the last axis, and no axis between as long",
             f"shape {tuple(shape)}, where axes {other} and {last} have {K} entries",
-            f"Make rows of the other axes: logits.movedim({other}, -1).flatten(0, -2) if axis "
-            f"{other} has the classes, logits.flatten(0, -2) if the last one has.",
+            f"Build the head with dim={other} if that axis has the classes, dim={last} if the last "
+            "one has.",
         )
 
 
