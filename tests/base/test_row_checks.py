@@ -127,7 +127,7 @@ def test_a_list_of_batches_is_refused_with_the_way_to_join_them():
     batches = [np.zeros((4, 3)), np.zeros((4, 3)), np.zeros((1, 3))]
     assert str(raised(to_numpy, batches, "logits")) == (
         "logits must be one array: got a list of 3, of shapes (4, 3), (4, 3), (1, 3). "
-        "Join batches first: numpy.concatenate(logits)."
+        "Join batches first: numpy.concatenate(logits). Of sentences, pass dim=-1."
     )
     labels = tuple(np.zeros(n, int) for n in (3, 2))
     assert str(raised(to_numpy, labels, "labels")) == (

@@ -101,10 +101,10 @@ def _require_joined(parts: Any, name: str) -> None:
     join = JOINING.get(type(parts[0]).__module__.partition(".")[0], "numpy.concatenate")
     alike = len(set(shapes)) == 1 and len(shapes[0]) == 2
     fact = f"a {type(parts).__name__} of {len(parts)}, of shapes {listing([*map(str, shapes)])}"
-    mean = " Of an ensemble, take the members' mean." if alike else ""
-    if name == "logits" and not alike and len(shapes[0]) == 2:
-        mean = " Of sentences, pass dim=-1."
-    raise InputError(name, "be one array", fact, f"Join batches first: {join}({name}).{mean}")
+    other = " Of an ensemble, take the members' mean." if alike else ""
+    if name == "logits" and not alike and len(shapes[0]) == 2 and not hasattr(parts[0], "columns"):
+        other = " Of sentences, pass dim=-1."
+    raise InputError(name, "be one array", fact, f"Join batches first: {join}({name}).{other}")
 
 
 def _require_unmasked(values: Any, name: str) -> None:
