@@ -28,7 +28,8 @@ class LightningDecalibration(AfterValidation, Callback):  # type: ignore[misc]
     Logits are what `validation_step` returned under "logits", or as a tensor of them; else the
     module runs once more on the inputs of the batch. Logged are "decal/alpha" and, of a promise,
     its target ("decal/miss"), "decal/set_size", "decal/single" and "decal/width". The decalibrator
-    is kept in checkpoints. It learns from the data of all processes.
+    is kept in checkpoints. It learns from the data of all processes: use as many inputs as these
+    divide evenly, as samplers fill up the last batch with inputs that then count twice.
 
     Parameters
     ----------
