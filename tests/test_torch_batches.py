@@ -283,6 +283,117 @@ def test_an_evaluation_holds_some_rows_at_a_time(monkeypatch):
     assert max(sizes) == 25
 
 
+def read_by_several(n=400, K=4, people=5, seed=0):
+    """Logits (n, K) and labels (n, people), -1 where one gave none."""
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(n, K, generator=generator, dtype=torch.float64) * 2
+    noise = torch.rand((n, people, K), generator=generator)
+    said = (0.7 * z[:, None] - torch.log(-torch.log(noise))).argmax(dim=2)
+    said[:, 1:][torch.rand((n, people - 1), generator=generator) < 0.3] = -1
+    return z, said
+
+
+def loader_of(logits, said, kind):
+    """A loader of annotations or counts, and the votes that these are."""
+    votes = decal.Votes.of_annotations(said.numpy(), classes=logits.shape[1])
+    labels = said if kind == "annotations" else torch.tensor(votes.counts).int()
+    return DataLoader(TensorDataset(logits, labels), batch_size=64), votes
+
+
+@pytest.mark.parametrize("kind", ["annotations", "counts"])
+@pytest.mark.parametrize(
+    "wish", [{"hold": 0.5}, {"miss": 0.2}, {"miss": 0.2, "tolerate": 0.3}, {"width": 0.3}], ids=str
+)
+def test_labels_of_several_people_in_a_loader_are_votes_of_arrays(kind, wish):
+    z, said = read_by_several()
+    loader, votes = loader_of(z, said, kind)
+    logits, found = collect_logits(torch.nn.Identity(), loader, votes=kind)
+    assert torch.equal(logits, z)
+    np.testing.assert_array_equal(found.counts, votes.counts)
+    assert repr(found) == repr(votes)
+    names = list("abcd")
+    d = decalibrate_model(torch.nn.Identity(), loader, votes=kind, classes=names, **wish)
+    expected = decal.decalibrate(z.numpy(), votes, classes=names, **wish)
+    assert repr(d) == repr(expected)
+    assert d.promise == expected.promise
+    new, old = d.predict(logits), expected.predict(z.numpy())
+    np.testing.assert_array_equal(new.lower, old.lower)
+    np.testing.assert_array_equal(new.upper, old.upper)
+
+
+@pytest.mark.parametrize("chunk", [300, 1 << 22])
+def test_streamed_votes_equal_those_that_are_fitted_at_once(chunk, monkeypatch):
+    monkeypatch.setattr("decal.torch.CHUNK_ELEMENTS", chunk)
+    z, said = read_by_several()
+    loader, votes = loader_of(z, said, "annotations")
+    d = decalibrate_model(None, loader, alpha=0.9, votes="annotations")
+    expected = decal.Decalibrator(0.9).fit(z.numpy(), votes)
+    tolerance = 1e-9 if chunk == 300 else 0
+    new, old = d.predict(z).upper, expected.predict(z.numpy()).upper
+    np.testing.assert_allclose(new, old, rtol=0, atol=tolerance)
+    half = decal.torch.fit(decal.Decalibrator(0.9), z.half(), votes)
+    assert half.examples == expected.examples
+
+
+@pytest.mark.parametrize("kind", ["annotations", "counts"])
+@pytest.mark.parametrize("held", [1 << 20, 100])
+def test_a_model_is_evaluated_by_labels_of_several_people(kind, held, monkeypatch):
+    monkeypatch.setattr(batches_module, "EVALUATED_ELEMENTS", held)
+    z, said = read_by_several()
+    d = decal.decalibrate(z.numpy(), loader_of(z, said, kind)[1], miss=0.2, tolerate=0.25)
+    new, truth = read_by_several(seed=1)
+    loader, votes = loader_of(new, truth, kind)
+    found = evaluate_model(None, d, loader, votes=kind)
+    kept = d.predict(new.numpy()).possible_mask()
+    missed = (votes.counts * ~kept).sum(axis=1) / votes.counts.sum(axis=1)
+    assert found.rows == found.units == 400
+    assert found.miss_rate == pytest.approx(missed.mean())
+    assert found.unit_miss_rate == pytest.approx(missed.mean())
+    assert found.set_size == pytest.approx(kept.sum() / 400)
+    assert found.bad_unit_rate == pytest.approx((missed > 0.25).mean())
+
+
+def test_labels_of_several_people_are_not_guessed_at():
+    z, said = read_by_several()
+    counts = torch.nn.functional.one_hot(said.clamp(min=0), 4).sum(dim=1)
+    d = decal.Decalibrator().fit(z.numpy(), said[:, 0].numpy())
+    for labels in (said, counts, counts.float()):
+        for learn in (
+            collect_logits,
+            partial(decalibrate_model, hold=0.8),
+            lambda net, loader: evaluate_model(net, d, loader),
+        ):
+            with pytest.raises(ValueError, match="votes='annotations' or votes='counts' to decal"):
+                learn(None, [(z, labels)])
+
+
+@pytest.mark.parametrize(
+    ("labels", "given", "message"),
+    [
+        (lambda y: y, {"dim": 1}, "dim must be left out with votes: got 1. Of pixels"),
+        (lambda y: y, {"ignore_index": -100}, "ignore_index must be left out with votes: got -100"),
+        (lambda y: y, {"votes": "people"}, "votes must be one of 'annotations', 'counts': got 'pe"),
+        (lambda y: y[:, 0], {}, r"annotations must be a matrix.*got shape \(200,\) of batch 0"),
+        (lambda y: y * 0 - 1, {}, "hold a label of every row: got none in row 0 of batch 0"),
+        (lambda y: y * 0 + 4, {}, r"lie in 0 to 3, .*: got 4 at index \(0, 0\) of batch 0"),
+        (
+            lambda y: y[:, :4],
+            {"votes": "counts"},
+            r"counts must be whole .*got -1.0 .* of batch 0",
+        ),
+        (lambda y: y.abs(), {"votes": "counts"}, "column per class, 4: got 5 in batch 0. If a col"),
+        (lambda y: y[:3], {}, r"model must return logits of shape \(3, K\)"),
+    ],
+)
+def test_votes_that_do_not_fit_are_refused(labels, given, message):
+    z, said = read_by_several(200)
+    for learn in (collect_logits, partial(decalibrate_model, hold=0.8)):
+        with pytest.raises(ValueError, match=message):
+            learn(None, [(z, labels(said))], **{"votes": "annotations", **given})
+    with pytest.raises(ValueError, match="got 4 at index .* of batch 1"):
+        collect_logits(None, [(z, said), (z, said * 0 + 4)], votes="annotations")
+
+
 def test_batches_of_other_kinds(net):
     x, y = torch.randn(6, 4), torch.randint(5, (6,))
     expected, _ = collect_logits(net, [(x, y)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import pyarrow.csv as pc
 import decal
 from decal.cli.evaluate import PAPER_ALPHAS
 from helpers.commands import refused, succeed
+from helpers.logit_files import NAMES, read_by_several
 
 pytestmark = pytest.mark.usefixtures("logit_files")
 
@@ -111,3 +113,47 @@ def test_bad_levels_are_refused(model):
 def test_evaluate_asks_for_labels_or_truth(model):
     message = refused("evaluate", model, "logits.npy")
     assert "labels or truth must come with the logits: got neither in logits.npy." in message
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_labels_of_several_people_tell_misses_by_input_and_disagreement(kind, model, monkeypatch):
+    monkeypatch.setattr(sys.modules["decal.cli.evaluate"], "CHUNK_ELEMENTS", 100)
+    path, logits, votes = read_by_several(kind)
+    people = ["--annotators", "ann,bob,cy", "--alpha", "0.5,0.95", "-o", "t.csv"]
+    printed = succeed("evaluate", model, path, *people).stdout
+    assert "coverage" not in printed
+    assert "accuracy" not in printed
+    found = pc.read_csv("t.csv").to_pydict()
+    for a, alpha in enumerate([0.5, 0.95]):
+        credal = in_memory().predict(logits, alpha=alpha)
+        kept = credal.decide("e_admissible")
+        missed = [np.average(~kept[i], weights=said) for i, said in enumerate(votes.counts)]
+        assert found["miss_rate"][a] == pytest.approx(np.mean(missed))
+        assert found["set_size"][a] == pytest.approx(kept.sum() / len(votes))
+        told = decal.evaluate.disagreement(credal, votes)
+        assert found["least_disagreement"][a] == pytest.approx(told.lower.mean())
+        assert found["most_disagreement"][a] == pytest.approx(told.upper.mean())
+        assert found["disagreement"][a] == pytest.approx(told.observed.mean())
+    assert f"differ in {told.observed.mean():.3f} of pairs, by {len(told.inputs)} in" in printed
+
+
+def test_known_distributions_go_beside_the_labels_of_several_people(model):
+    path, logits, _ = read_by_several("csv")
+    given = ["--columns", ",".join(NAMES), "--truth", "truth.csv", "-o", "t.csv"]
+    succeed("evaluate", model, path, "--annotators", "ann", *given)
+    found = pc.read_csv("t.csv").to_pydict()
+    truth = read_npz("logits.npz")["truth"]
+    expected = decal.metrics.coverage(in_memory().predict(logits, alpha=0.8), truth)
+    assert found["coverage"][4] == pytest.approx(expected)
+    assert "miss_rate" in found
+    assert "disagreement" not in found  # one person agrees with nobody
+
+
+def test_annotators_come_in_one_file_and_not_beside_labels(model):
+    path, *_ = read_by_several("csv")
+    people = ["--annotators", "ann,bob"]
+    said = refused("evaluate", model, path, *people, "--labels", "labels.npy")
+    assert "annotators must be left out with --labels: got both" in said
+    assert "annotators must go with one file: got the folder" in refused(
+        "evaluate", model, ".", *people
+    )

@@ -20,7 +20,7 @@ import decal
 from decal.io.row_files import LogitSource
 from decal.io.writers import write_columns
 from helpers.commands import refused, run, succeed
-from helpers.logit_files import NAMES
+from helpers.logit_files import NAMES, read_by_several
 
 pytestmark = pytest.mark.usefixtures("logit_files")
 
@@ -74,26 +74,6 @@ def test_a_wish_is_granted_as_in_python(options, wish):
     assert result.stderr == f"Wrote model.npz: {by[:-1]}\n"
 
 
-def read_by_several(kind):
-    """A file of logits and the labels of three people, one of whom skips rows, and their votes."""
-    data = read_npz("logits.npz")
-    y = data["labels"]
-    said = np.column_stack([y, y, np.arange(len(y)) % len(NAMES)])
-    said[::3, 1] = -1
-    people = dict(zip(["ann", "bob", "cy"], said.T, strict=True))
-    path = f"read.{kind}"
-    if kind == "npz":
-        np.savez(path, logits=data["logits"], **people)
-    else:
-        words = np.array([*NAMES, ""], dtype=object)
-        columns = {name: words[column].tolist() for name, column in people.items()}
-        logits = dict(zip(NAMES, data["logits"].T.tolist(), strict=True))
-        write_columns(Path(path), logits | columns)
-    names = None if kind == "npz" else NAMES
-    votes = decal.Votes.of_annotations(said, classes=names or len(NAMES))
-    return path, data["logits"], votes
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
 def test_labels_of_several_people_are_columns(kind):
     path, logits, votes = read_by_several(kind)
@@ -120,6 +100,7 @@ def test_labels_of_several_people_are_columns(kind):
         (["--labels", "labels.npy"], "annotators must be left out with --labels: got both"),
         (["--per", "class"], "per must be left out with several labels per input"),
         (["--annotators", "ann,dan"], "be a column of read.csv: got 'dan', which holds"),
+        (["--ignore-index", "2"], "ignore-index must be left out with --annotators: got 2"),
         (["--annotators", "bob"], "annotations must hold a label of every row: got none in row 0"),
     ],
 )

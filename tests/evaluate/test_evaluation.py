@@ -5,6 +5,7 @@ import pytest
 
 import decal
 from decal.evaluate import Evaluation
+from decal.promise import Promise
 
 
 def counted(n=60, K=4, seed=0, promise=None):
@@ -46,6 +47,39 @@ def test_parts_add_up_and_units_count_alike():
     assert in_units.unit_miss_rate == pytest.approx(expected)
     assert (in_units + in_units).unit_miss_rate == pytest.approx(expected)
     assert "over 2 units" in repr(in_units)
+
+
+def test_an_input_with_several_labels_counts_once_and_is_of_each_class_by_its_share():
+    found, sets, kept, _, point = counted()
+    rng = np.random.default_rng(5)
+    votes = decal.Votes.of_counts(rng.integers(0, 4, (60, 4)) + np.eye(4, dtype=int)[0])
+    promise = Promise("miss", 0.1, 60, unit="input", tolerate=0.3)
+    guess = point.argmax(axis=1)
+    of_votes = Evaluation.of(sets, kept, votes, guess, promise)
+    shares = votes.counts / votes.counts.sum(axis=1, keepdims=True)
+    missed = [shares[i][~kept[i]].sum() for i in range(60)]
+    assert of_votes.rows == 60
+    assert of_votes.miss_rate == pytest.approx(np.mean(missed))
+    assert of_votes.set_size == found.set_size
+    assert of_votes.accuracy == pytest.approx(np.mean([shares[i, guess[i]] for i in range(60)]))
+    for k in range(4):
+        expected = np.average(~kept[:, k], weights=shares[:, k])
+        assert of_votes.class_miss_rates[k] == pytest.approx(expected)
+    rows = [i for i in range(60) if kept[i].sum() == 2]
+    assert of_votes.size_coverage[2] == pytest.approx(1 - np.mean([missed[i] for i in rows]))
+    assert of_votes.bad_unit_rate == pytest.approx(np.mean([m > 0.3 + 1e-9 for m in missed]))
+    assert "of an input's labels are outside the kept classes" in repr(of_votes)
+    single = decal.Votes.of_annotations(counted()[3][:, None], classes=4)
+    alike = Evaluation.of(sets, kept, single, guess)
+    assert alike.to_dict() == found.to_dict()
+
+
+def test_what_is_tolerated_exactly_is_no_bad_input():
+    sets = decal.IntervalCredalSet([[0.1, 0.1]], [[0.9, 0.9]])
+    promise = Promise("miss", 0.1, 60, unit="input", tolerate=0.3)
+    votes = decal.Votes.of_counts([[7, 3]])
+    kept, guess = np.array([[True, False]]), np.array([0])
+    assert Evaluation.of(sets, kept, votes, guess, promise).bad_unit_rate == 0
 
 
 def test_tables_and_words():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,10 @@ pa = pytest.importorskip("pyarrow", reason="needs decal[cli]")
 import pyarrow.csv as pc  # noqa: E402
 import pyarrow.parquet as pq  # noqa: E402
 
+import decal  # noqa: E402
 from decal.io import row_files as files  # noqa: E402
+from decal.io.writers import write_columns  # noqa: E402
+from helpers.archives import read_npz  # noqa: E402
 
 ALL = ("npz", "npy", "csv", "parquet")
 
@@ -49,3 +54,23 @@ def text_file(folder, text, name="logits.csv"):
     path = folder / name
     path.write_text(text)
     return path
+
+
+def read_by_several(kind):
+    """A file of logits and the labels of three people, one of whom skips rows, and their votes."""
+    data = read_npz("logits.npz")
+    y = data["labels"]
+    said = np.column_stack([y, y, np.arange(len(y)) % len(NAMES)])
+    said[::3, 1] = -1
+    people = dict(zip(["ann", "bob", "cy"], said.T, strict=True))
+    path = f"read.{kind}"
+    if kind == "npz":
+        np.savez(path, logits=data["logits"], **people)
+    else:
+        words = np.array([*NAMES, ""], dtype=object)
+        columns = {name: words[column].tolist() for name, column in people.items()}
+        logits = dict(zip(NAMES, data["logits"].T.tolist(), strict=True))
+        write_columns(Path(path), logits | columns)
+    names = None if kind == "npz" else NAMES
+    votes = decal.Votes.of_annotations(said, classes=names or len(NAMES))
+    return path, data["logits"], votes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,14 +13,15 @@ from rich.text import Text
 
 import decal
 from decal._base.errors import InputError
-from decal._base.numerics import Array
+from decal._base.numerics import Array, row_blocks
 from decal._base.settings import check_choice
 from decal.cli import options
 from decal.cli.options import option
-from decal.cli.run import chunks_of_all
+from decal.cli.run import all_rows, chunks_of_all
 from decal.cli.terminal import output, say, table
-from decal.credal import SET_RULES
-from decal.io.folders import Layout
+from decal.credal import SET_RULES, CredalSet
+from decal.evaluate import disagreement
+from decal.io.folders import Folder, Layout
 from decal.io.formats import TABLES
 from decal.io.writers import check_output, write_columns
 from decal.rows import Rows
@@ -29,15 +31,21 @@ PAPER_ALPHAS = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 1.0)
 
 PAPER_LEVELS = ",".join(f"{alpha:g}" for alpha in PAPER_ALPHAS)
 
+CHUNK_ELEMENTS = 1 << 20  # logits of a file that is in memory, whose sets are held at once
+
 EVALUATE_EXAMPLES = """Examples:
     decal evaluate model.npz test.csv
     decal evaluate model.npz test.npy --labels labels.npy --alpha 0.9,0.95
     decal evaluate model.npz test.csv --truth truth.csv
     decal evaluate model.npz cifar10h.npz --truth-key human -o table.csv
+    decal evaluate model.npz reads.csv --annotators ann,bob,cy
 Columns:
     efficiency: one minus the mean width of the intervals; 1 for points, 0 if nothing is excluded
     miss rate, set size (with labels): share of labels outside the decision set, the classes \
-that --rule keeps, and the mean number of classes in it
+that --rule keeps, and the mean number of classes in it; with --annotators, the share of an \
+input's labels, on average over inputs
+    least, most disagreement (with --annotators): how often two people may differ about an input \
+if its distribution is in its set, on average; how often they do is told below
     coverage (with truth): share of inputs whose true distribution lies in the credal set
 """
 
@@ -47,6 +55,7 @@ def evaluate(
     model: options.ModelArgument,
     logits: options.FilesArgument,
     labels: options.LabelsOption = None,
+    annotators: options.AnnotatorsOption = "",
     truth: options.TruthOption = None,
     alpha: Annotated[
         str | None,
@@ -67,8 +76,9 @@ def evaluate(
     """Measure how good predictions are, at several levels.
 
     With labels: how often the decision set misses the label and how large it is, and the
-    accuracy, calibration error and log-loss of the point prediction. With true distributions:
-    how many of them the credal sets cover.
+    accuracy, calibration error and log-loss of the point prediction. With labels of several
+    people: how many of them the decision set misses, and how often two may differ. With true
+    distributions: how many of them the credal sets cover.
     """
     if out is not None:
         check_output(out, force=force, formats=TABLES)
@@ -76,17 +86,22 @@ def evaluate(
     if rule is not None:
         check_choice(rule, "rule", SET_RULES)
     fitted = decal.Decalibrator.load(model)
-    folder = reading.folder(
-        logits, fitted, "labels", "truth", named=False, labels=labels, truth=truth
-    )
+    people = options.annotators_of(annotators, labels, logits)
+    wanted = ("truth",) if people else ("labels", "truth")
+    given: dict[str, Any] = {"labels": labels, "truth": truth, "annotators": people}
+    folder = reading.folder(logits, fitted, *wanted, named=False, **given)
     alphas = asked or sorted({*PAPER_ALPHAS, fitted.alpha})
     promised = "" if fitted.promise is None else fitted.promise.rule
     scores = _Scores(fitted, alphas, rule or promised)
     layout = Layout(len(fitted.class_weights), fitted.classes)
-    for chunk in chunks_of_all(folder, layout, "Evaluating"):
-        if chunk.labels is None and chunk.truth is None:
+    read = _voted_chunks(folder, layout, people) if people else None
+    for chunk in read or chunks_of_all(folder, layout, "Evaluating"):
+        if chunk.labels is None and chunk.votes is None and chunk.truth is None:
             fact = f"neither in {folder.path}"
-            remedy = "Give labels with --labels or --label-column, true distributions with --truth."
+            remedy = (
+                "Give labels with --labels, --label-column or --annotators, true distributions "
+                "with --truth."
+            )
             raise InputError("labels or truth", "come with the logits", fact, remedy)
         scores.add(chunk)
     if not scores.rows:
@@ -103,10 +118,23 @@ def evaluate(
     output.print(shown)
     if scores.point.rows:
         output.print(f"point prediction: {scores.point}", highlight=False, soft_wrap=True)
+    same = scores.point.columns()
+    if scores.differing:
+        found = np.concatenate(scores.differing)
+        same["disagreement"] = float(found.mean())
+        said = f"two labels of one input differ in {found.mean():.3f} of pairs"
+        output.print(f"people: {said}, by {len(found):,} inputs", highlight=False, soft_wrap=True)
     if out is not None:
-        same = {name: [value] * len(alphas) for name, value in scores.point.columns().items()}
-        write_columns(out, {"alpha": alphas} | columns | same)
+        alike = {name: [value] * len(alphas) for name, value in same.items()}
+        write_columns(out, {"alpha": alphas} | columns | alike)
         say(f"Wrote {out}", style="green")
+
+
+def _voted_chunks(folder: Folder, layout: Layout, people: Sequence[str]) -> Iterator[Rows]:
+    """Chunks of the only file, with the labels of several people."""
+    rows = options.voted(all_rows(folder, layout), people)
+    for some in row_blocks(*rows.shape, CHUNK_ELEMENTS):
+        yield rows[some]
 
 
 class PointScores:
@@ -153,14 +181,17 @@ class _Scores:
     alphas: list[float]
     rule: str  # empty: that of the sets
     rows: int = 0
+    with_labels: int = 0
     with_truth: int = 0
     point: PointScores = field(default_factory=PointScores)
     sums: dict[str, Any] = field(default_factory=dict)
+    differing: list[Array] = field(default_factory=list)  # how often two labels of an input do
 
     def add(self, chunk: Rows) -> None:
         """Count the rows of one more chunk."""
         n = len(chunk)
         self.rows += n
+        self.with_labels += n * (chunk.labels is not None or chunk.votes is not None)
         self.with_truth += n * (chunk.truth is not None)
         for a, alpha in enumerate(self.alphas):
             credal = self.model.predict_rows(chunk, alpha=alpha)
@@ -171,8 +202,20 @@ class _Scores:
                 kept = credal.decide(self.rule or credal.rule)
                 self._add("miss_rate", n - kept[np.arange(n), chunk.labels].sum(), a)
                 self._add("set_size", kept.sum(), a)
+            if chunk.votes is not None:
+                kept = credal.decide(self.rule or credal.rule)
+                self._add("miss_rate", chunk.votes.missed(kept).sum(), a)
+                self._add("set_size", kept.sum(), a)
+                self._disagree(credal, chunk.votes, a)
         if chunk.labels is not None and credal.point is not None:
             self.point.add(credal.point, chunk.labels)
+
+    def _disagree(self, credal: CredalSet, votes: decal.Votes, level: int) -> None:
+        if (votes.number > 1).any():
+            found = disagreement(credal, votes)
+            self._add("least_disagreement", found.lower.sum(), level)
+            self._add("most_disagreement", found.upper.sum(), level)
+            self.differing += [] if level else [found.observed]
 
     def _add(self, name: str, value: Any, level: int) -> None:
         self.sums.setdefault(name, np.zeros(len(self.alphas)))[level] += value
@@ -182,7 +225,9 @@ class _Scores:
         counts = {
             "coverage": self.with_truth,
             "efficiency": self.rows,
-            "miss_rate": self.point.rows,
-            "set_size": self.point.rows,
+            "miss_rate": self.with_labels,
+            "set_size": self.with_labels,
         }
+        pairs = sum(map(len, self.differing))
+        counts |= dict.fromkeys(("least_disagreement", "most_disagreement"), pairs)
         return {k: (self.sums[k] / rows).tolist() for k, rows in counts.items() if rows}

@@ -228,6 +228,11 @@ class Reading:
         `annotators`; other columns that the user names are left out, and need not be there. `named`
         tells whether the command says something of every input, beside which its names go.
         """
+        if annotators and self.ignore_index is not None:
+            remedy = "Leave labels that do not count empty."
+            raise InputError(
+                "ignore-index", "be left out with --annotators", f"{self.ignore_index}", remedy
+            )
         keys = {what: getattr(self, f"{what}_key") for what in ("logits", *COMPANIONS)}
         kept = {what: key for what, key in keys.items() if what in ("logits", *used)}
         others = [key for what, key in keys.items() if what not in kept and key]
@@ -265,10 +270,12 @@ class Reading:
         model: Decalibrator,
         *wanted: str,
         named: bool = True,
+        annotators: Sequence[str] = (),
         **files: Path | None,
     ) -> Folder:
         """Logits for a model; labels or truth if `wanted`, from there or from other `files`."""
-        places, meaning = self.places(*wanted, named=named), self.meaning(model)
+        places = self.places(*wanted, named=named, annotators=annotators)
+        meaning = self.meaning(model)
         return open_folder(path, classes=model.classes, wanted=wanted, **files, **places, **meaning)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from decal._base.errors import needs, several
 from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
+from decal.votes import Votes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,9 @@ class Evaluation:
     Attributes
     ----------
     class_rows, class_misses : (K,) arrays
-        Inputs of each true class, and those whose true class is not kept.
+        Inputs of each true class, and those whose true class is not kept. An input with several
+        labels is of each class by its share of them: misses are then shares of labels, on average
+        over inputs, as `miss` promises them.
     size_rows, size_misses : (K + 1,) arrays
         Likewise for the number of classes that are kept, from 0 on.
     right, widths : float
@@ -41,10 +44,10 @@ class Evaluation:
         What was promised, and the names of the classes; None if there is none.
     """
 
-    class_rows: Indices
-    class_misses: Indices
+    class_rows: Indices | Array
+    class_misses: Indices | Array
     size_rows: Indices
-    size_misses: Indices
+    size_misses: Indices | Array
     right: float = 0.0
     widths: float = 0.0
     units: float = 0.0
@@ -55,24 +58,42 @@ class Evaluation:
 
     @classmethod
     def of(
-        cls, sets: CredalSet, kept: Mask, labels: Indices, predicted: Indices, promise: Any = None
+        cls,
+        sets: CredalSet,
+        kept: Mask,
+        labels: Indices | Votes,
+        predicted: Indices,
+        promise: Any = None,
     ) -> Self:
         """Of n inputs: their sets, the classes (n, K) kept, true labels and plain predictions."""
         n, K = kept.shape
-        missed, size = ~kept[np.arange(n), labels], kept.sum(axis=1)
-        return cls(
-            np.bincount(labels, minlength=K),
-            np.bincount(labels[missed], minlength=K),
+        row, size = np.arange(n), kept.sum(axis=1)
+        missed: Mask | Array
+        if isinstance(labels, Votes):
+            shares, missed = labels.shares, labels.missed(kept)
+            of_classes = shares.sum(axis=0), (shares * ~kept).sum(axis=0)
+            right = shares[row, predicted].sum()
+        else:
+            missed = ~kept[row, labels]
+            of_classes = (
+                np.bincount(labels, minlength=K),
+                np.bincount(labels[missed], minlength=K),
+            )
+            right = (predicted == labels).sum()
+        found = cls(
+            *of_classes,
             np.bincount(size, minlength=K + 1),
-            np.bincount(size[missed], minlength=K + 1),
-            float((predicted == labels).sum()),
+            np.bincount(size, missed, minlength=K + 1),
+            float(right),
             float((sets.upper - sets.lower).sum() / K),
             promise=promise,
             classes=sets.classes,
         )
+        rated = isinstance(labels, Votes) and getattr(promise, "tolerate", None) is not None
+        return found.with_units(missed, row) if rated else found
 
-    def with_units(self, missed: Mask, units: Indices) -> Self:
-        """With the units (n,) that inputs are parts of, of which these are `missed`."""
+    def with_units(self, missed: Mask | Array, units: Indices) -> Self:
+        """With the units (n,) that inputs are parts of, of which these, or shares, are `missed`."""
         _, which, rows = np.unique(units, return_inverse=True, return_counts=True)
         shares = np.bincount(which, missed, minlength=len(rows)) / rows
         tolerated = getattr(self.promise, "tolerate", None)
@@ -99,7 +120,7 @@ class Evaluation:
     @property
     def rows(self) -> int:
         """Inputs in all."""
-        return int(self.class_rows.sum())
+        return int(self.size_rows.sum())
 
     @property
     def miss_rate(self) -> float:
@@ -206,7 +227,8 @@ class Evaluation:
         """What was promised, and what was found."""
         said = [] if self.promise is None else [f"Promised: {self.promise.brief}."]
         unit = getattr(self.promise, "unit", None) or "unit"
-        found = f"Found: {self.miss_rate:.1%} of the labels are outside the kept classes"
+        labels = "an input's labels" if self.class_rows.dtype.kind == "f" else "the labels"
+        found = f"Found: {self.miss_rate:.1%} of {labels} are outside the kept classes"
         if self.units:
             found += f", {self.unit_miss_rate:.1%} on average"
             found += f" over {self.units:,.0f} {several(unit, self.units)}"
@@ -222,7 +244,7 @@ class Evaluation:
         ]
 
 
-def _shares(some: Indices, of: Indices) -> Array:
+def _shares(some: Indices | Array, of: Indices | Array) -> Array:
     """Quotients of counts, NaN without any."""
     found: Array = np.divide(some, of, out=np.full(len(of), np.nan), where=of > 0)
     return found
@@ -235,6 +257,10 @@ def _table(
     chosen = [*shown]
     room = max(len(heading), *(len(names[k]) for k in chosen))
     lines = [f"  {heading:<{room}}  {'inputs':>9}  missed"]
-    lines += [f"  {names[k]:<{room}}  {rows[k]:>9,}  {misses[k] / rows[k]:>6.1%}" for k in chosen]
+    digits = int(rows.dtype.kind == "f")  # of shares of inputs
+    lines += [
+        f"  {names[k]:<{room}}  {rows[k]:>9,.{digits}f}  {misses[k] / rows[k]:>6.1%}"
+        for k in chosen
+    ]
     more = total - len(chosen)
     return lines + ([f"  … and {more:,} more"] if more else [])

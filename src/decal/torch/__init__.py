@@ -1,7 +1,7 @@
 """PyTorch: logits of a model and a loader, and credal sets as a layer of a network.
 
-Imports from `_base`, `grids`, `schema`, `credal`, `io`, `directions`, `model`, `decalibrator`,
-`multilabel`, `evaluate` and `choose`.
+Imports from `_base`, `grids`, `schema`, `votes`, `credal`, `io`, `directions`, `model`,
+`decalibrator`, `multilabel`, `evaluate` and `choose`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from decal.decalibrator import Decalibrator
 from decal.evaluate import Evaluation
 from decal.model import require_classes
 from decal.schema import look_like_probabilities, warn_of_probabilities
+from decal.votes import Votes
 
 with needs("torch", message="decal.torch needs PyTorch: pip install 'decal[torch]'"):
     import torch
@@ -33,6 +34,7 @@ from decal.torch.batches import (
     joined,
     label_tensor,
     labelled_logits,
+    together,
 )
 
 __all__ = [
@@ -66,6 +68,7 @@ def collect_logits(
     *,
     dim: int | None = None,
     ignore_index: int | None = None,
+    votes: str | None = None,
     device: torch.device | str | None = None,
     progress: bool = True,
 ) -> tuple[Any, Any]:
@@ -91,6 +94,10 @@ def collect_logits(
     ignore_index : int, optional
         The label of inputs that do not count: -100 for losses of PyTorch. Their logits are not
         checked. Pass it on to what learns from them.
+    votes : "annotations" or "counts", optional
+        What labels are that several people gave: whole numbers (batch, people), a column per
+        person, -1 where one gave none; or (batch, K), how many people named each class. The labels
+        returned are then `decal.Votes`.
     device : torch.device or str, optional
         The model is moved there, and back at the end. By default it runs where it is.
     progress : bool, optional
@@ -107,7 +114,7 @@ def collect_logits(
     """
     given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
     with evaluating(model, device) as home:
-        batches = list(labelled_logits(model, loader, home, progress, **given))
+        batches = list(labelled_logits(model, loader, home, progress, votes=votes, **given))
     logits, labels, axis = joined(batches)
     if isinstance(logits, list):
         logits = [at_least_float32(z) for z in logits]
@@ -134,6 +141,7 @@ def decalibrate_model(
     classes: Iterable[Any] | None = None,
     dim: int | None = None,
     ignore_index: int | None = None,
+    votes: str | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
     progress: bool = True,
@@ -164,7 +172,7 @@ def decalibrate_model(
     names = None if classes is None else tuple(classes)
     given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
     with evaluating(model, device) as home:
-        batches = labelled_logits(model, loader, home, progress, **given)
+        batches = labelled_logits(model, loader, home, progress, votes=votes, **given)
         if alpha is None or not _streams(decalibrator):
             return decalibrate_batches(
                 list(batches), ignore_index, **wish, classes=names, **settings
@@ -189,6 +197,7 @@ def evaluate_model(
     *,
     dim: int | None = None,
     ignore_index: int | None = None,
+    votes: str | None = None,
     device: torch.device | str | None = None,
     progress: bool = True,
 ) -> Evaluation:
@@ -196,11 +205,11 @@ def evaluate_model(
 
     Classes are kept by the rule of its promise, or else those that are E-admissible. Holds one
     batch of logits, and 32 MB of sets, at a time. If the promise is about images, or other units,
-    these are the first axis of the logits.
+    these are the first axis of the logits. With `votes`, every input counts once: see `Evaluation`.
 
     Parameters
     ----------
-    model, loader, dim, ignore_index, device, progress
+    model, loader, dim, ignore_index, votes, device, progress
         As for `collect_logits`.
     decalibrator : Decalibrator
         Or another model of decal that tells classes apart; not one that promises by groups.
@@ -218,7 +227,8 @@ def evaluate_model(
     """
     require_classes(decalibrator)
     with evaluating(model, device) as home:
-        batches = labelled_logits(model, loader, home, progress, dim=dim, ignore_index=ignore_index)
+        given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index, "votes": votes}
+        batches = labelled_logits(model, loader, home, progress, **given)
         return Evaluation.total(evaluations(decalibrator, batches, ignore_index))
 
 
@@ -244,6 +254,7 @@ def fit(
         logits.device.type == "cpu" and logits.dtype in (torch.float32, torch.float64)
     )
     whole = shared or logits.ndim != 2 or 0 in logits.shape or not _streams(decalibrator)
+    whole = whole or isinstance(labels, Votes)
     if whole or dim is not None or ignore_index is not None:
         on_host = logits if shared else at_least_float32(logits.detach()).cpu()
         given: dict[str, Any] = {"sample_weight": sample_weight, "classes": names}
@@ -272,16 +283,16 @@ def _streams(decalibrator: Decalibrator) -> bool:
     return decalibrator.reference == "model" and all(d.streams for d in decalibrator.directions)
 
 
-def _chunks(batches: Iterable[Sequence[Tensor]]) -> Iterator[Sequence[Tensor]]:
+def _chunks(batches: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     """Logits and labels of consecutive batches, joined until there are CHUNK_ELEMENTS logits."""
-    held: list[Sequence[Tensor]] = []
+    held: list[Sequence[Any]] = []
     for batch in batches:
         held.append(batch)
         if sum(logits.numel() for logits, _ in held) >= CHUNK_ELEMENTS:
-            yield [torch.cat(parts) for parts in zip(*held, strict=True)]
+            yield [together(parts) for parts in zip(*held, strict=True)]
             held = []
     if held:
-        yield [torch.cat(parts) for parts in zip(*held, strict=True)]
+        yield [together(parts) for parts in zip(*held, strict=True)]
 
 
 def __getattr__(name: str) -> Any:

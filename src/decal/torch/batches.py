@@ -14,15 +14,16 @@ from decal._base.errors import IN_ARRAY, InputError, Place, listing
 from decal._base.numerics import row_blocks
 from decal._base.row_checks import (
     ONE_SCORE,
-    SEVERAL_LABELS,
     check_labels,
     check_logits,
     to_numpy,
 )
+from decal._base.settings import check_choice
 from decal.evaluate import Evaluation
 from decal.grids import Grid, GridPlace, check_ignored, class_axis
 from decal.io.progress import on_terminal, tracked
 from decal.model import promised_sets
+from decal.votes import Votes
 
 __all__ = [
     "at_least_float32",
@@ -38,6 +39,12 @@ __all__ = [
 ]
 
 EVALUATED_ELEMENTS = 1 << 20  # logits whose sets are held at once: 8 MB for each of their arrays
+VOTES = ("annotations", "counts")  # what labels of several people may be
+SEVERAL_LABELS = (
+    "Of one-hot rows take labels.argmax(axis=1). If an input may have several labels, use "
+    "decal.MultiLabelDecalibrator; if several people said which one it has, pass "
+    "votes='annotations' or votes='counts' to decal.torch.decalibrate_model."
+)
 
 
 # Running a model
@@ -67,18 +74,23 @@ def evaluating(
 
 
 class Batch(NamedTuple):
-    """Logits with classes on some axis, and labels of their shape without it; on the CPU."""
+    """Logits with classes on some axis, and labels of their shape without it; on the CPU.
+
+    Labels are a tensor, or Votes for logits (n, K).
+    """
 
     logits: Tensor
-    labels: Tensor
+    labels: Any
     axis: int
 
-    def rows(self, ignore_index: int | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    def rows(self, ignore_index: int | None = None) -> tuple[Tensor, Any, Tensor]:
         """Logits (n, K), labels (n,) and numbers of images (n,) of all that is not ignored.
 
         Images, or sentences, are the first axis; all is one image if that holds the classes.
         """
         z, y = self.logits.movedim(self.axis, -1), self.labels
+        if isinstance(y, Votes):
+            return z, y, torch.arange(len(y))
         first = torch.arange(len(y)) if self.axis else torch.zeros(len(y), dtype=torch.int64)
         units = first.repeat_interleave(y[:1].numel())
         if ignore_index is None:
@@ -94,7 +106,8 @@ class Batch(NamedTuple):
 
     def place(self, first: int, ignore_index: int | None) -> Place:
         """Where rows stand among all inputs of a loader, if these are the images from `first`."""
-        if self.labels.ndim == 1 and ignore_index is None:
+        voted = isinstance(self.labels, Votes)
+        if voted or (self.labels.ndim == 1 and ignore_index is None):
             return Place(first)
         n, *others = self.labels.shape
         start = first * self.labels[:1].numel()
@@ -113,18 +126,28 @@ def labelled_logits(
     *,
     dim: int | None = None,
     ignore_index: int | None = None,
+    votes: str | None = None,
 ) -> Iterator[Batch]:
     """Checked logits and labels of every batch, in the precision that the model gives."""
     check_ignored(ignore_index)
+    if votes is not None:
+        check_choice(votes, "votes", VOTES)
+        for name, value in (("dim", dim), ("ignore_index", ignore_index)):
+            if value is not None:
+                remedy = "Of pixels and tokens, pass one label each."
+                raise InputError(name, "be left out with votes", f"{value}", remedy)
     first, K, known, axis = 0, None, 0, dim
     batches = tracked(loader, "logits", unit="batches", show=progress and on_terminal())
     for number, batch in enumerate(batches):
         inputs, y = split_batch(batch)
-        labels = label_tensor(y, dense=True)
+        labels = label_tensor(y, dense=True) if votes is None else y
+        one_each = votes is not None or (labels.ndim == 1 and dim is None)
         # Entered for each batch: a generator must not leave its caller in inference mode.
         with torch.inference_mode(), _explained(inputs, number):
             output = run_batch(model, move(inputs, device))
-            logits = logits_of(output, len(labels) if labels.ndim == 1 and dim is None else None)
+            logits = logits_of(output, len(labels) if one_each else None)
+        if votes is not None:
+            labels = votes_of(labels, votes, logits.shape[1], f"batch {number}")
         found = batch_of(logits, labels, axis)
         axis = found.axis  # of later batches, too: their sizes may fit other axes as well
         classes = found.logits.shape[axis]
@@ -142,8 +165,26 @@ def labelled_logits(
         raise InputError("labels", "not all be ignored", f"only {ignore_index}")
 
 
-def batch_of(logits: Tensor, labels: Tensor, dim: int | None) -> Batch:
+def votes_of(labels: Any, kind: str, K: int, where: str) -> Votes:
+    """The labels of a batch that are annotations, or counts, of K classes; InputError if not."""
+    given = to_numpy(labels, "labels")
+    if kind == "counts" and given.ndim == 2 and given.shape[1] != K:
+        fact = f"{given.shape[1]} in {where}"
+        remedy = "If a column is one person's labels, pass votes='annotations'."
+        raise InputError("counts", f"have a column per class, {K}", fact, remedy)
+    try:
+        if kind == "annotations":
+            return Votes.of_annotations(given, classes=K)
+        return Votes.of_counts(given)
+    except InputError as error:
+        fact_there = (error.fact, f" of {where}")
+        raise InputError(error.argument, error.rule, fact_there, error.remedy) from None
+
+
+def batch_of(logits: Tensor, labels: Any, dim: int | None) -> Batch:
     """Logits that were found, brought to the CPU, with labels; InputError if shapes do not fit."""
+    if isinstance(labels, Votes):
+        return Batch(logits.cpu(), labels, 1)
     shape = tuple(logits.shape)
     if labels.ndim != 1 and logits.ndim <= 2:
         label_tensor(labels)  # says what these are
@@ -157,7 +198,8 @@ def batch_of(logits: Tensor, labels: Tensor, dim: int | None) -> Batch:
 def check_batch(batch: Batch, place: Place, ignore_index: int | None) -> int:
     """How many labels are not ignored; InputError about these, or their logits."""
     z, y, _ = batch.rows(ignore_index)
-    check_labels(y, rows=len(y), classes=z.shape[1], place=place)
+    if not isinstance(y, Votes):
+        check_labels(y, rows=len(y), classes=z.shape[1], place=place)
     check_rows(z, place)
     return len(y)
 
@@ -171,9 +213,16 @@ def joined(batches: Sequence[Batch]) -> tuple[Any, Any, int | None]:
     dim = batches[0].axis
     # Outside of inference mode: what is made here may enter other computations.
     if dim and len({z.shape[1:] for z in logits}) == 1:
-        return torch.cat(logits), torch.cat(labels), None if logits[0].ndim == 2 else dim
+        return torch.cat(logits), together(labels), None if logits[0].ndim == 2 else dim
     images, answers = zip(*(pair for b in batches for pair in b.images()), strict=True)
     return [z.clone() for z in images], list(answers), max(dim - 1, 0)
+
+
+def together(parts: Sequence[Any]) -> Any:
+    """The tensors, or the Votes, of several batches in one."""
+    if isinstance(parts[0], Votes):
+        return Votes(np.concatenate([votes.counts for votes in parts]))
+    return torch.cat([*parts])
 
 
 def evaluations(
@@ -183,15 +232,17 @@ def evaluations(
     for batch in batches:
         z, y, units = batch.rows(ignore_index)
         found, missed = [], []
+        voted = isinstance(y, Votes)
         for some in row_blocks(len(z), z.shape[1], EVALUATED_ELEMENTS):
             sets = promised(decalibrator, z[some])
-            kept, labels = sets.possible_mask(), y[some].numpy()
+            kept, labels = sets.possible_mask(), y[some] if voted else y[some].numpy()
             guess = z[some].argmax(dim=1).numpy()
             found.append(Evaluation.of(sets, kept, labels, guess, decalibrator.promise))
-            missed.append(~kept[np.arange(len(labels)), labels])
+            if not voted:
+                missed.append(~kept[np.arange(len(labels)), labels])
         if found:
             total = Evaluation.total(found)
-            dense = batch.labels.ndim > 1
+            dense = not voted and batch.labels.ndim > 1
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
 
 
@@ -401,7 +452,8 @@ def label_tensor(labels: Any, *, dense: bool = False) -> Tensor:
         rule = "be a vector with one label per row of logits"
         raise InputError("labels", rule, f"shape {tuple(tensor.shape)}", advice)
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise InputError("labels", "be integers", f"dtype {tensor.dtype}")
+        remedy = SEVERAL_LABELS if tensor.ndim == 2 else ""
+        raise InputError("labels", "be integers", f"dtype {tensor.dtype}", remedy)
     return tensor.to(torch.int64)
 
 
