@@ -200,6 +200,8 @@ def test_named_losses_are_utilities_of_the_classes_values():
     assert squared[0, 2] == -81
     assert credal.decide("point", utility="squared") == credal.decide("point", utility=squared)
     assert credal.decide("point", utility="absolute")[0] == 0
+    with pytest.raises(decal.InputError, match="got 'asymmetric'. For other losses see decal.cr"):
+        credal.decide("point", utility="asymmetric")
 
 
 def test_absolute_loss_leaves_the_possible_medians():

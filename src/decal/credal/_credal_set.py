@@ -294,7 +294,11 @@ class CredalSet(IntervalRows):
             return self._at_their_rows(kept, missing=False)
         table, names = None, None
         if isinstance(utility, str):
-            check_choice(utility, "utility", ("absolute", "squared"))
+            if utility not in ("absolute", "squared"):
+                remedy = "For other losses see decal.credal.ordered_utility."
+                raise InputError(
+                    "utility", "be 'absolute', 'squared' or numbers", f"{utility!r}", remedy
+                )
             v = ordered_classes.class_values(self.classes, self.shape[1])
             utility = ordered_classes.ordered_utility(self.shape[1], utility, values=v.tolist())
         if utility is not None:
