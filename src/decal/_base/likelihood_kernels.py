@@ -33,8 +33,7 @@ def losses(
     if len(columns) > FEW_CLASSES:
         losses_of_many(z, columns, index, labels, model, floor, found)
     else:
-        given = z, columns, index, labels, NONE, model, floor, False
-        sums_of_few(*given, found, NONE)
+        sums_of_few(z, columns, index, labels, NONE, model, floor, False, found, NONE)
 
 
 def sums(z: Any, columns: Any, *rest: Any) -> None:

@@ -57,30 +57,41 @@ APART = np.array(
     [[0.0, 1.0, math.sqrt(2.0), 2.0]] + [[0.0, 1.0, -1.0 / r, 1.0 + r] for r in (RATIO, HALF_RATIO)]
 )
 RECIPROCALS = np.stack([_reciprocals(nodes) for nodes in APART])
-# Where these four are: even nodes; of half intervals, all nodes.
-SHIFTS = np.array([[0, 4, 4 + PER_OCTAVE, 4 + 2 * PER_OCTAVE], [0, 1, -1, 2], [0, 1, -1, 2]])
+# Where these four are, from the interval's first node on.
+FROM_ZERO, AROUND = (0, 4, 4 + PER_OCTAVE, 4 + 2 * PER_OCTAVE), (0, 1, -1, 2)
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _power_sums(d: Any, e: Any, m: int, s: float) -> Any:
-    """Sums of d^p e, p = 0 to 3, where e becomes exp(s d).
-
-    Of m classes: what follows to fill the last vector counts for nothing.
-    """
+def _halfway(d: Any, e: Any, m: int, s: float) -> None:
+    """The exponentials e = exp(s d / 2) of m classes, and 0 for what fills the last vector."""
     for k in range(len(d)):
-        x = s * d[k]
-        e[k] = exp(x) if x >= LOWEST_EXPONENT else 0.0
+        x = 0.5 * s * d[k]
+        e[k] = exp(x) if x >= LOWEST_EXPONENT / 2 else 0.0
     for k in range(m, len(d)):
         e[k] = 0.0
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
+def _squared_sums(d: Any, e: Any) -> Any:
+    """Sums of d^p e, p = 0 to 3, where e becomes the square of what it was."""
     a, b, c, f = 0.0, 0.0, 0.0, 0.0
     for k in range(len(d)):
-        y = e[k] * d[k]
+        square = e[k] * e[k]
+        e[k] = square
+        y = square * d[k]
         x = y * d[k]
-        a += e[k]
+        a += square
         b += y
         c += x
         f += x * d[k]
     return a, b, c, f
+
+
+@njit(nogil=True, forceinline=True, error_model="numpy")
+def _power_sums(d: Any, e: Any, m: int, s: float) -> Any:
+    """Sums of d^p e, p = 0 to 3, where e becomes exp(s d)."""
+    _halfway(d, e, m, s)
+    return _squared_sums(d, e)
 
 
 @njit(nogil=True, forceinline=True, error_model="numpy")
@@ -259,69 +270,16 @@ def _intervals(d: Any, rise: float, fall: float, nodes: Any, N: int, rank: Any) 
     """The interval of each class's peak, 0 or 2 to N - 3; N for classes without."""
     for k in range(len(d)):
         rank[k] = 0.0 if d[k] < nodes[4, 2] and nodes[0, 0] == 0.0 else 2.0
-    for j in range(3, N - 2, 4):
-        u, v, x, y = nodes[2 * j, 2], np.inf, np.inf, np.inf
-        if j + 1 < N - 2:
-            v = nodes[2 * j + 2, 2]
-        if j + 2 < N - 2:
-            x = nodes[2 * j + 4, 2]
-        if j + 3 < N - 2:
-            y = nodes[2 * j + 6, 2]
+    for j in range(3, N - 2):
+        mean = nodes[2 * j, 2]
         for k in range(len(d)):
-            more = (1.0 if d[k] >= u else 0.0) + (1.0 if d[k] >= v else 0.0)
-            rank[k] += more + (1.0 if d[k] >= x else 0.0) + (1.0 if d[k] >= y else 0.0)
+            rank[k] += 1.0 if d[k] >= mean else 0.0
     for k in range(len(d)):
         rank[k] = rank[k] if rise < d[k] and d[k] < fall else N
 
 
-@njit(nogil=True, forceinline=True, error_model="numpy", fastmath=VECTOR)
-def _octave(d: Any, e: Any, m: int, s: float, afresh: bool, sums: Any) -> None:
-    """Sums (4, 4) of d^p e, p = 0 to 3, for four nodes: e (4, K) becomes the square of what it was.
-
-    Or exp(s d), at s times POWERS. All at once, as each class is then loaded once.
-    """
-    if afresh:
-        for lane in range(PER_OCTAVE):
-            half = 0.5 * s * POWERS[lane]
-            for k in range(len(d)):
-                x = half * d[k]
-                e[lane, k] = exp(x) if x >= LOWEST_EXPONENT / 2 else 0.0
-            for k in range(m, len(d)):
-                e[lane, k] = 0.0
-    u, v, w, x = e[0], e[1], e[2], e[3]
-    a0, b0, c0, f0, a1, b1, c1, f1 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    a2, b2, c2, f2, a3, b3, c3, f3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for k in range(len(d)):
-        square = d[k] * d[k]
-        cube = square * d[k]
-        e0, e1, e2, e3 = u[k] * u[k], v[k] * v[k], w[k] * w[k], x[k] * x[k]
-        u[k], v[k], w[k], x[k] = e0, e1, e2, e3
-        a0 += e0
-        b0 += e0 * d[k]
-        c0 += e0 * square
-        f0 += e0 * cube
-        a1 += e1
-        b1 += e1 * d[k]
-        c1 += e1 * square
-        f1 += e1 * cube
-        a2 += e2
-        b2 += e2 * d[k]
-        c2 += e2 * square
-        f2 += e2 * cube
-        a3 += e3
-        b3 += e3 * d[k]
-        c3 += e3 * square
-        f3 += e3 * cube
-    sums[0, 0], sums[0, 1], sums[0, 2], sums[0, 3] = a0, b0, c0, f0
-    sums[1, 0], sums[1, 1], sums[1, 2], sums[1, 3] = a1, b1, c1, f1
-    sums[2, 0], sums[2, 1], sums[2, 2], sums[2, 3] = a2, b2, c2, f2
-    sums[3, 0], sums[3, 1], sums[3, 2], sums[3, 3] = a3, b3, c3, f3
-
-
 @njit(nogil=True, forceinline=True, error_model="numpy")
-def _tabulate(
-    d: Any, e: Any, m: int, first: float, least: float, most: float, nodes: Any, sums: Any
-) -> int:
+def _tabulate(d: Any, e: Any, m: int, first: float, least: float, most: float, nodes: Any) -> int:
     """The number of nodes of A that are needed up to a slope of `most`; 0 if there is no room."""
     start = FIRST_NODE / -least
     fewest = 2  # the scale 0, a node below the first interval, its two ends, and so on
@@ -336,9 +294,10 @@ def _tabulate(
         if N == MOST_NODES:
             return 0
         octave, lane = divmod(N - 1, PER_OCTAVE)
-        if lane == 0:
-            _octave(d, e, m, start * 2.0**octave, octave % AFRESH == 0, sums)
-        _fill(start * POWERS[lane] * 2.0**octave, sums[lane], nodes[2 * N])
+        s = start * POWERS[lane] * 2.0**octave
+        if octave % AFRESH == 0:
+            _halfway(d, e[lane], m, s)
+        _fill(s, _squared_sums(d, e[lane]), nodes[2 * N])
         nodes[2 * N + 1, 0] = 0.0  # not known
         if enough == MOST_NODES and N > 2 and nodes[2 * N, 2] >= most:
             enough = max(N + 1, fewest)
@@ -386,20 +345,20 @@ def _many_peaks(
     d: Any, e: Any, m: int, tangents: Any, first: float, high: Any, table: Any, groups: Any
 ) -> bool:
     """Raise high (K,) to peaks between the scales, from a table; whether it is fine enough."""
-    nodes, at, power, c, differs, sums = table
+    nodes, at, power, c, differs = table
     work, which, rank, sizes = groups
     rise, fall = tangents[0, 1], tangents[1, 1]
     least, most = _asking(d, rise, fall)
     if most == -np.inf:
         return True
-    N = _tabulate(d, e, m, first, least, most, nodes, sums)
+    N = _tabulate(d, e, m, first, least, most, nodes)
     if N == 0:
         return False
     _intervals(d, rise, fall, nodes, N, rank)
     _group(d, m, rank, nodes, N, work, which, sizes)
     for j in range(2, N - 2):
         for i in range(4):
-            at[j, i] = 2 * (j + SHIFTS[1, i])
+            at[j, i] = 2 * (j + AROUND[i])
     _polynomials(nodes, at, 2, N - 2, 1, power, c, differs)
     filled = 0
     for j in range(N):
@@ -418,7 +377,7 @@ def _many_peaks(
         if of != 1:
             for part in range(parts):
                 for i in range(4):
-                    at[N + part, i] = 2 * j + part + SHIFTS[of, i]
+                    at[N + part, i] = 2 * j + part + (AROUND[i] if j else FROM_ZERO[i])
             _polynomials(nodes, at, N, N + parts, of, power, c, differs)
         rows = slice(filled, filled + count)
         for part in range(j0, j0 + parts):
@@ -499,7 +458,7 @@ def boxes_of_many(
     d, e, tangents = np.empty(K), np.empty((PER_OCTAVE, K)), np.empty((2, 2))
     bounds, M = np.zeros((2, K + 1)), MOST_NODES + 2
     nodes, at = np.empty((2 * MOST_NODES, 5)), np.empty((M, 4), dtype=np.int64)
-    table = nodes, at, np.empty(M), np.empty((16, M)), np.empty(M), np.empty((4, 4))
+    table = nodes, at, np.empty(M), np.empty((16, M)), np.empty(M)
     which, sizes = np.empty(room, dtype=np.int64), np.empty(MOST_NODES + 1, dtype=np.int64)
     groups = np.empty((2, room)), which, np.empty(K), sizes
     taken, left, missed = np.empty(K, dtype=np.int64), np.empty(n, dtype=np.int64), 0
