@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import is_frame
-from decal._base.errors import InputError, InputWarning
+from decal._base.errors import InputError, InputWarning, several
 from decal._base.numerics import Array, Logits, log_sum_exp, softmax
 from decal._base.row_checks import check_class_names, to_numpy
 from decal._base.set_checks import MANY_MEMBERS, read_frames
@@ -173,8 +173,7 @@ class Ensemble:
 
     def __repr__(self) -> str:
         M, n, K = self.members.shape
-        members = f"{M:,} {'member' if M == 1 else 'members'}"
-        return f"Ensemble: {members}, {n:,} inputs, {K:,} classes"
+        return f"Ensemble: {M:,} {several('member', M)}, {n:,} inputs, {K:,} classes"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

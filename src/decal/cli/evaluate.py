@@ -191,21 +191,21 @@ class _Scores:
         """Count the rows of one more chunk."""
         n = len(chunk)
         self.rows += n
-        self.with_labels += n * (chunk.labels is not None or chunk.votes is not None)
+        labelled = chunk.labels is not None or chunk.votes is not None
+        self.with_labels += n * labelled
         self.with_truth += n * (chunk.truth is not None)
         for a, alpha in enumerate(self.alphas):
             credal = self.model.predict_rows(chunk, alpha=alpha)
             self._add("efficiency", n * decal.metrics.efficiency(credal), a)
             if chunk.truth is not None:
                 self._add("coverage", n * decal.metrics.coverage(credal, chunk.truth), a)
+            if labelled:
+                kept = credal.decide(self.rule or credal.rule)
+                self._add("set_size", kept.sum(), a)
             if chunk.labels is not None:
-                kept = credal.decide(self.rule or credal.rule)
                 self._add("miss_rate", n - kept[np.arange(n), chunk.labels].sum(), a)
-                self._add("set_size", kept.sum(), a)
             if chunk.votes is not None:
-                kept = credal.decide(self.rule or credal.rule)
                 self._add("miss_rate", chunk.votes.missed(kept).sum(), a)
-                self._add("set_size", kept.sum(), a)
                 self._disagree(credal, chunk.votes, a)
         if chunk.labels is not None and credal.point is not None:
             self.point.add(credal.point, chunk.labels)

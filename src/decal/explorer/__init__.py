@@ -25,7 +25,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.errors import InputError, needs
+from decal._base.errors import InputError, needs, several
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_distributions
 from decal._base.settings import check_keywords
@@ -106,7 +106,7 @@ class SceneExploration(Exploration):
         images = header["kind"] == "image"
         inputs = f"{header['inputs']['count']:,} {'pixels' if images else 'tokens'}"
         shown, classes = len(header["scenes"]), len(header["classes"])
-        scenes = f"{shown:,} {header['kind']}{'s' if shown > 1 else ''}"
+        scenes = f"{shown:,} {several(header['kind'], shown)}"
         return (
             f"Exploration: {header['title']}, {scenes}, {inputs}, {classes:,} classes\n"
             '  .save("page.html") writes it as a file, .serve() opens it in a browser'

@@ -233,16 +233,16 @@ def evaluations(
         z, y, units = batch.rows(ignore_index)
         found, missed = [], []
         voted = isinstance(y, Votes)
+        dense = not voted and batch.labels.ndim > 1
         for some in row_blocks(len(z), z.shape[1], EVALUATED_ELEMENTS):
             sets = promised(decalibrator, z[some])
             kept, labels = sets.possible_mask(), y[some] if voted else y[some].numpy()
             guess = z[some].argmax(dim=1).numpy()
             found.append(Evaluation.of(sets, kept, labels, guess, decalibrator.promise))
-            if not voted:
+            if dense:
                 missed.append(~kept[np.arange(len(labels)), labels])
         if found:
             total = Evaluation.total(found)
-            dense = not voted and batch.labels.ndim > 1
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
 
 
