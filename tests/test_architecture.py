@@ -68,6 +68,7 @@ TESTS_ELSEWHERE = {
     "coupled._loss": "coupled/test_coupled.py",
     "coupled._region": "coupled/test_coupled.py",
     "coupled._solver": "coupled/test_coupled.py",
+    "credal._expectations": "credal/test_ordered.py",
     "credal._interval_rows": "credal/test_credal_set.py",
     "new_inputs": "test_model.py",
     "schema": "test_rows.py",

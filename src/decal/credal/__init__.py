@@ -1,9 +1,9 @@
 """Sets of distributions and what can be asked of them. May import from `_base`.
 
-`_credal_set` has what all kinds share, `_boxes`, `_hulls` and `_balls` one kind each; their
-arithmetic, plain functions on arrays, is in the files named after the kind, and `decisions` has the
-rules. `_class_tree` has trees of classes. `_label_sets` has sets of another sort: probabilities of
-labels that do not exclude each other.
+`_credal_set` has what all kinds share, `_expectations` what of it is linear, `_boxes`, `_hulls` and
+`_balls` one kind each; their arithmetic, plain functions on arrays, is in the files named after the
+kind, and `decisions` has the rules. `_class_tree` has trees of classes. `_label_sets` has sets of
+another sort: probabilities of labels that do not exclude each other.
 """
 
 from decal._base.data_frames import require_same_order as require_same_order

@@ -13,19 +13,18 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.row_checks import check_distributions, check_labels
-from decal._base.set_checks import check_event, check_utility, check_values
+from decal._base.set_checks import check_utility
 from decal._base.settings import check_alpha, check_choice, check_count
 from decal.credal import _ordered as ordered_classes
 from decal.credal import decisions
 from decal.credal._box_measures import middle_of_hartley, width
-from decal.credal._class_tree import ClassTree, NodeRanges, paths
-from decal.credal._interval_rows import IntervalRows
+from decal.credal._class_tree import ClassTree
+from decal.credal._expectations import Expectations
 from decal.credal._saturation import NEAR_CAP, warn_if_saturated
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ BOUND_MEASURES: dict[str, Callable[[Array, Array], Array]] = {
 """Measures of epistemic uncertainty that only see reachable bounds: the same for all kinds."""
 
 
-class CredalSet(IntervalRows):
+class CredalSet(Expectations):
     """What all kinds share: n inputs, K classes, and questions one can ask of each input.
 
     Entropies are in nats. Every question takes `empty`: what to do about inputs whose bounds no
@@ -56,23 +55,15 @@ class CredalSet(IntervalRows):
     ordered: bool = False
     """Whether the order of the classes means something, see `with_order`."""
 
-    tree: ClassTree | None = None
-    """The tree of the classes, if the model that predicted these sets has one."""
-
     _carried = ("rule", "kept", "ordered", "tree")
 
-    # What a kind provides
+    # What a kind provides, besides what `Expectations` asks of it
 
     _measures: ClassVar[Mapping[str, Callable[..., Array]]]
     """Its measures of epistemic uncertainty besides BOUND_MEASURES: functions of `_arrays`."""
 
     _rules: ClassVar[Mapping[str, Callable[..., Mask | Indices]]]
     """Its decision rules besides `decisions.RANGE_RULES`: functions of `_arrays` and a utility."""
-
-    @property
-    @abstractmethod
-    def is_empty(self) -> Mask:
-        """(n,) True where no distribution satisfies the bounds."""
 
     @abstractmethod
     def contains(self, distributions: Any, *, atol: float = 5e-4) -> Mask:
@@ -89,11 +80,6 @@ class CredalSet(IntervalRows):
     def _arrays(self) -> tuple[Array, ...]:
         """What the functions in the tables of this kind take."""
 
-    @property
-    @abstractmethod
-    def _reachable(self) -> tuple[Array, Array]:
-        """Bounds (n, K) that members of the set attain."""
-
     @abstractmethod
     def _lower_entropy(self) -> Array:
         """(n,) the least entropy of a member, in nats."""
@@ -101,17 +87,6 @@ class CredalSet(IntervalRows):
     @abstractmethod
     def _upper_entropy(self) -> Array:
         """(n,) the greatest entropy of a member, in nats."""
-
-    @abstractmethod
-    def _expectation(self, values: Array) -> tuple[Array, Array]:
-        """Least and greatest expectation of values (K,) or (A, K): (n,) or (n, A) each."""
-
-    def _growing(self, order: Indices | None) -> tuple[Array, Array]:
-        """Least and greatest probability of the first 1, ..., K classes of an order (n, K).
-
-        Here those of the box; a kind that is smaller has its own.
-        """
-        return ordered_classes.box_growing(*self._reachable, order)
 
     # How uncertain
 
@@ -375,157 +350,6 @@ class CredalSet(IntervalRows):
         """
         return self.promised("ordered_majority", self.kept)
 
-    def cumulative(self, *, empty: str = "raise") -> tuple[Array, Array]:
-        """(lower, upper), (n, K) each: the range of P(Y <= k), a p-box. Exact, O(n K).
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]])
-        >>> c.cumulative()
-        (array([[0.25, 0.75, 1.  ]]), array([[0.5, 1. , 1. ]]))
-        """
-        least, most = self.with_members(empty)._growing(None)
-        return self._at_their_rows(least), self._at_their_rows(most)
-
-    def mean(self, values: Any = None, *, empty: str = "raise") -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: the range of the mean of ordered classes.
-
-        Parameters
-        ----------
-        values : (K,) array, mapping or Series, optional
-            Where the classes stand. By default their names, if these are numbers that rise, else 0
-            to K - 1.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]], classes=[1, 2, 3])
-        >>> c.mean()
-        (array([1.5]), array([2.]))
-        """
-        if values is None:
-            values = ordered_classes.class_values(self.classes, self.shape[1])
-        table = check_values(values, "values", self.shape[1], ndim=1, names=self.classes)
-        return self.expectation(table, empty=empty)
-
-    def quantile(self, q: float, *, empty: str = "raise") -> tuple[Indices, Indices]:
-        """(lower, upper), (n,) each: the range of a quantile, as numbers of classes.
-
-        The quantile of a distribution is the first class k with P(Y <= k) >= q. Both ends are those
-        of members. -1 where a set is empty and `empty` is "nan".
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.25, 0.25, 0]], [[0.5, 0.75, 0.25]])
-        >>> c.quantile(0.5), c.quantile(0.9)
-        ((array([0]), array([1])), (array([1]), array([2])))
-        """
-        q = check_alpha(q, "q") - decisions.TIE_TOLERANCE
-        least, most = self.with_members(empty)._growing(None)
-        low, high = ((bound >= q).argmax(axis=1) for bound in (most, least))
-        return self._at_their_rows(low, missing=-1), self._at_their_rows(high, missing=-1)
-
-    def _interval_of_majority(self) -> Mask:
-        """What "ordered_majority" keeps, of sets that have members in every row."""
-        point = self._reachable[1] if self.point is None else self.point
-        order = ordered_classes.growing_order(point)
-        least, _ = self._growing(order)
-        return ordered_classes.until_majority(least, order, decisions.TIE_TOLERANCE)
-
-    def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
-        """(lower, upper): least and greatest expected value of a function of the class.
-
-        Parameters
-        ----------
-        values : (K,) or (A, K) array, mapping, Series or frame
-            Values of the classes, for one function, which gives (n,) each, or for A, (n, A) each.
-            Arrays go by position, all else by the names of the classes.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.25, 0.25]], [[0.75, 0.75]])
-        >>> c.expectation([0.0, 100.0])
-        (array([25.]), array([75.]))
-        """
-        table = check_values(values, "values", self.shape[1], names=self.classes)
-        least, greatest = decisions.in_range(self.with_members(empty)._expectation, table)
-        return self._at_their_rows(least), self._at_their_rows(greatest)
-
-    def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
-        """(lower, upper), (n,) each: least and greatest probability of a set of classes.
-
-        Parameters
-        ----------
-        event : str, int, list or (K,) mask
-            Names or numbers of the classes, or True for those in the event; or one class. True and
-            False in a mapping or a Series go by the names of the classes.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.25, 0.5, 0]], [[0.5, 0.75, 0.25]], classes="abc")
-        >>> c.probability(["a", "c"])
-        (array([0.25]), array([0.5]))
-        """
-        inside = check_event(event, self.shape[1], self.classes).astype(np.float64)
-        bounds = self.with_members(empty)._expectation(inside)
-        least, greatest = decisions.as_probabilities(*bounds)
-        return self._at_their_rows(least), self._at_their_rows(greatest)
-
-    # Trees of classes
-
-    def nodes(self, tree: Any = None, *, empty: str = "raise") -> NodeRanges:
-        """The range of the probability of every node of a tree: lower and upper are (n, nodes).
-
-        Exact for every kind of set. They print, and `to_pandas` has a row per input and node.
-
-        Parameters
-        ----------
-        tree
-            What `decal.ClassTree.of` reads; by default that of the model that predicted these sets.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.4, 0.3, 0]], [[0.7, 0.6, 0.1]], classes="abc")
-        >>> c.nodes({"vowel": ["a"], "consonant": ["b", "c"]})
-        NodeRanges: 1 input, 6 nodes, mean width 0.217
-          0  any [1.000, 1.000]  vowel [0.400, 0.700]  a [0.400, 0.700]  …
-        """
-        names = self._tree(tree)
-        bounds = self.with_members(empty)._node_bounds(tree)
-        lower, upper = (self._at_their_rows(bound) for bound in bounds)
-        point = None if self.point is None else self.point @ names.leaves.T
-        return NodeRanges.unchecked(lower, upper, point, names.names).with_index(self)
-
-    def node(self, tree: Any = None, *, least: float = 0.5) -> NDArray[Any]:
-        """(n,) the most specific node that is sure, by name: probable under every member.
-
-        Its lower probability exceeds one half, and is `least` or more. All such nodes of an input
-        lie on one path from the root, whose last is named; a wider set never names one further
-        down. `tree` as for `nodes`.
-
-        Examples
-        --------
-        >>> import decal
-        >>> c = decal.IntervalCredalSet([[0.4, 0.3, 0]], [[0.7, 0.6, 0.1]], classes="abc")
-        >>> c.node({"early": ["a", "b"], "late": ["c"]})
-        array(['early'], dtype=object)
-        """
-        names, (lower, _) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
-        return np.array(names.names, dtype=object)[names.sure(lower, least)]
-
-    def paths(self, tree: Any = None, *, least: float = 0.5) -> NDArray[Any]:
-        """(n,) the path from the top to `node` as text: "bird [.90, 1.00] › owl [.60, .80]".
-
-        Arguments as for `node`.
-        """
-        names, (lower, upper) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
-        return paths(names, lower, upper, names.sure(lower, least))
-
     def with_tree(self, tree: Any) -> Self:
         """These sets with a tree of their classes, which `nodes` and the rule "node" go by."""
         if tree is None and self.tree is None:
@@ -533,21 +357,6 @@ class CredalSet(IntervalRows):
         found = copy.copy(self)
         found._hold(tree=None if tree is None else ClassTree.of(tree))
         return found
-
-    def _tree(self, tree: Any) -> ClassTree:
-        """A tree, by default that of these sets, with leaves in the order of their classes."""
-        found = self.tree if tree is None else ClassTree.of(tree)
-        if found is None:
-            remedy = "Pass tree= to the model, or to nodes, node or paths."
-            raise InputError("tree", "be given to sets that have none", "None", remedy)
-        return found.ordered(self.classes or tuple(map(str, range(self.shape[1]))))
-
-    def _node_bounds(self, tree: Any) -> tuple[Array, Array]:
-        """Least and greatest probability of every node, (n, nodes) each; all have members."""
-        bounds = self._expectation(self._tree(tree).leaves.astype(np.float64))
-        lower, upper = decisions.as_probabilities(*bounds)
-        lower[:, 0] = upper[:, 0] = 1.0  # of the root, against round-off
-        return lower, upper
 
     def explore(self, **options: Any) -> Exploration:
         """An interactive page about these sets; options of `decal.explorer.explore_credal`."""
@@ -567,26 +376,6 @@ class CredalSet(IntervalRows):
         require_same_order(credal=self, labels=labels)
         n, K = self.shape
         return check_labels(labels, rows=n, classes=K, names=self.classes)
-
-    def with_members(self, empty: str) -> Self:
-        """The rows that have members: all of them, unless some are empty and `empty` is "nan"."""
-        check_choice(empty, "empty", ("raise", "nan"))
-        without = self.is_empty
-        if not without.any():
-            return self
-        if empty == "raise":
-            rows = f"row {without.argmax()} ({without.sum()} rows in all)"
-            fact = f"bounds that no distribution satisfies in {rows}"
-            raise InputError("credal set", "have members", fact, "Use empty='nan' to pass over.")
-        return self[~without]
-
-    def _at_their_rows(self, answers: NDArray[Any], missing: float = np.nan) -> NDArray[Any]:
-        """The answers of the rows that have members, at their places among all rows."""
-        if len(answers) == len(self):
-            return answers
-        result = np.full((len(self), *answers.shape[1:]), missing, dtype=answers.dtype)
-        result[~self.is_empty] = answers
-        return result
 
     def _actions(self, rule: str, table: Array | None, optimism: float) -> Mask | Indices:
         """What `decide` answers, of sets that have members in every row."""
