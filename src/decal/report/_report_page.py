@@ -50,14 +50,14 @@ body { margin: 0 auto; padding: 20px 12px; max-width: 1100px;
   font: 14px/1.5 system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 table { width: 100%; }
-td { padding-block: 5px !important; }
-[data-sort] { overflow-wrap: break-word; }
+td { padding-block: 5px !important; white-space: normal !important; }
+td, [data-sort] { overflow-wrap: break-word; }
 thead { position: sticky; top: 0; background: Canvas; }
 @media (max-width: 700px) {
   table, tbody, thead { display: block; }
   tr { display: flex; flex-wrap: wrap; gap: 0 4px; padding: 5px 0;
     border-top: 1px solid rgba(127, 127, 127, .35); }
-  td, th { border: 0 !important; white-space: normal !important; }
+  td, th { border: 0 !important; white-space: normal !important; overflow-wrap: anywhere; }
   td:empty, td:has(> [data-name]:empty) { display: none; }
   [data-name]::before { content: attr(data-name) ": "; opacity: .7; }
 }
