@@ -75,7 +75,8 @@ def widen_by_scale(
     worthwhile = WORTH_COMPILING_FEW if few else WORTH_COMPILING
     compiles = compiled(n * K // worthwhile) is not None
     if not compiles and pick is not columns and n * K <= BLOCK_ELEMENTS:
-        _widen(low, high, logits.astype(np.float64), first, last)
+        row = 0 if n == 1 else slice(None)  # sums of one row are numbers: no arrays of one element
+        _widen(low[row], high[row], logits[row].astype(np.float64), first, last)
         return
 
     def widen(rows: slice | NDArray[np.intp]) -> None:
@@ -104,36 +105,37 @@ def widen_by_scale(
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")
 def _widen(low: Array, high: Array, z: Array, first: float, last: float) -> None:
-    """Widen bounds (n, K) of logits, in place: to both ends, and to peaks that may be higher."""
-    d = z - np.maximum.reduce(z, axis=1, keepdims=True)
-    any_masked = np.minimum.reduce(d, axis=None, initial=0.0) == -np.inf
-    if any_masked:
-        masked: Mask = d == -np.inf
+    """Widen bounds of logits (n, K), or of a row (K,), in place: to ends, and to higher peaks."""
+    many: Any = z.ndim > 1  # whether sums are (n, 1), or one number
+    d = z - np.maximum.reduce(z, axis=-1, keepdims=many)
+    masked: Mask | None = None
+    if np.minimum.reduce(d, axis=None, initial=0.0) == -np.inf:
+        masked = d == -np.inf
         d[masked] = 0.0
-    # The limit of infinite scales has a slope of 0, like any scale of the ties alone.
-    scales = np.array([first, last if last < np.inf else 1.0])[:, None, None]
-    p = np.exp(scales * d)
-    if last == np.inf:
-        p[1] = d == 0
-    if any_masked:
-        p[:, masked] = 0.0
-    total = np.add.reduce(p, axis=2, keepdims=True)
-    p /= total
-    for at_end in p:
-        np.minimum(low, at_end, out=low)
-        np.maximum(high, at_end, out=high)
+    tangents = []
+    for s in (first, last):
+        # The limit of infinite scales has a slope of 0, like any scale of the ties alone.
+        p = np.exp(s * d) if s < np.inf else (d == 0).astype(np.float64)
+        if masked is not None:
+            p[masked] = 0.0
+        total = np.add.reduce(p, axis=-1, keepdims=many)
+        p /= total
+        np.minimum(low, p, out=low)
+        np.maximum(high, p, out=high)
+        p *= d
+        slope = np.add.reduce(p, axis=-1, keepdims=many)
+        tangents.append((slope, np.log(total) - (s if s < np.inf else 1.0) * slope))
     # Tangents of A at both ends lie below it: no class is more probable than where they meet.
-    slopes = np.add.reduce(p * d, axis=2, keepdims=True)
-    (rise, fall), (at_first, at_last) = slopes, np.log(total) - scales * slopes
-    row, j = np.nonzero((rise < d) & (d < fall))
-    if not row.size:
-        return
-    meet = (at_first - at_last) / (fall - rise)
-    most = meet[row, 0] * (d[row, j] - rise[row, 0]) - at_first[row, 0]
-    higher = most > np.log(high[row, j]) + WORTHWHILE
-    if np.logical_or.reduce(higher):
-        row, j = row[higher], j[higher]
-        high[row, j] = np.maximum(high[row, j], scale_peaks(z, row, j, first, last))
+    (rise, at_first), (fall, at_last) = tangents
+    most = d - rise
+    most *= (at_first - at_last) / (fall - rise)
+    most -= at_first
+    higher = (most > np.log(high) + WORTHWHILE) & (rise < d) & (d < fall)
+    if np.logical_or.reduce(higher, axis=None):
+        *row, j = higher.nonzero()
+        rows = row[0] if many else np.zeros_like(j)
+        peaks = scale_peaks(z if many else z[None], rows, j, first, last)
+        high[higher] = np.maximum(high[higher], peaks)
 
 
 def scale_peaks(
@@ -153,7 +155,8 @@ def scale_peaks(
     with np.errstate(over="ignore"):
         least = first * deepest[:, 0]
         # From there on A' is above all d < 0.
-        most = np.clip((1.0 + np.log(d.shape[1])) / gap, least, last * deepest[:, 0])
+        most = (1.0 + math.log(d.shape[1])) / gap
+        most = np.minimum(np.maximum(most, least), last * deepest[:, 0])
     if len(row) <= FEW_PEAKS * len(rows):
         return np.exp(_sought(d[of], kept[of], target, least[of], most[of]))
 
