@@ -45,17 +45,6 @@ def sums(z: Any, columns: Any, *rest: Any) -> None:
         sums_of_few(z, columns, *given, NONE, found)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def below(z: Any, columns: Any, index: Any, labels: Any, found: Any) -> None:
-    """By how much the logits of the labels are below the largest of their rows, into found (n,)."""
-    for i in range(len(labels)):
-        r = index[i] if len(index) else i
-        top = -np.inf
-        for k in columns:
-            top = larger(top, z[r, k])
-        found[i] = top - z[r, columns[labels[i]]]
-
-
 @njit(nogil=True, forceinline=True, error_model="numpy", fastmath=EXACT)
 def _log_1_plus(x: float) -> float:
     """log(1 + x) for x >= 0, exact also if x is small."""

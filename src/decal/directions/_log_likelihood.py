@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from decal._base.arrays import extreme
 from decal._base.numerics import (
     BLOCK_ELEMENTS,
     Array,
@@ -75,15 +76,12 @@ class LogLikelihood:
     @cached_property
     def below(self) -> Array:
         """(n,) by how much the logits of the labels are below the largest of their rows."""
-        found, kernels = np.empty(len(self.labels)), self._compiled
+        found = np.empty(len(self.labels))
 
         def fill(rows: slice) -> None:
-            if kernels is not None:
-                kernels.below(*self._given(rows), self.labels[rows], found[rows])
-                return
             z = self._taken(rows)
             own = z[np.arange(len(z)), self.labels[rows]].astype(np.float64)
-            found[rows] = z.max(axis=1) - own
+            found[rows] = extreme(z, largest=True)[:, 0] - own
 
         for_each_block(fill, len(self.labels), len(self.columns), self._block_elements)
         return found
@@ -288,7 +286,7 @@ class LogLikelihood:
 
     def _centered(self, rows: slice) -> tuple[Array, Mask | None]:
         z = self._taken(rows).astype(np.float64)
-        z -= z.max(axis=1, keepdims=True)
+        z -= extreme(z, largest=True)
         masked = np.isneginf(z) | (z < self.floor)
         if not masked.any():
             return z, None
