@@ -201,7 +201,7 @@ def torch_head(_: Path | None) -> Iterator[Row]:
                     return head(x)
 
             name = f"torch head, {' + '.join(names)}, {n:,} × {K:,}"
-            yield Row(name, reach, work, logits[:n])
+            yield Row(name, reach, work, logits[:n], predicts=n > 1)
 
 
 ROWS = (one_row, predictions, torch_head, entropies, choices, all_fits)
@@ -251,7 +251,7 @@ def extra_megabytes(work: Work) -> float:
     found = work()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    arrays = [vars(found).get(name) for name in ("lower", "upper", "point")]
+    arrays = found if isinstance(found, tuple) else [found.lower, found.upper, found.point]
     return (peak - sum(a.nbytes for a in arrays if a is not None)) / 2**20
 
 
