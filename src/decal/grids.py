@@ -231,6 +231,10 @@ class CredalMaps:
 
         return explore_maps(self, **options)
 
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """TypeError: maps are several arrays."""
+        raise TypeError("CredalMaps. Pass their lower, upper, point or possible")
+
     def __len__(self) -> int:
         return self.shape[0]
 

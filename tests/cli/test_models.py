@@ -887,4 +887,6 @@ def test_outputs_that_cannot_be_are_refused(model):
     asked = ("predict", model, "logits.npy")
     assert "be .npz, .csv or .parquet with --top" in refused(*asked, "-o", "x.npy", "--top", 2)
     assert "dtype must be one of" in refused(*asked, "-o", "x.npz", "--dtype", "int8")
-    assert "kept must go without" in refused(*asked, "-o", "x.npz", "--kept", "--top", 2)
+    assert "kept must go without dtype and top: got top 2" in refused(
+        *asked, "-o", "x.npz", "--kept", "--top", 2
+    )

@@ -76,10 +76,13 @@ def require_one(**given: Any) -> None:
         raise InputError(f"{first} or {second}", "be given, one of them", fact)
 
 
-def check_keywords(given: Iterable[str], function: str, *takers: Callable[..., Any]) -> None:
+def check_keywords(
+    given: Iterable[str], function: str, *takers: Callable[..., Any], without: Sequence[str] = ()
+) -> None:
     """TypeError about an argument of a function that neither it nor what it calls takes."""
     parameters = [p for taker in takers for p in signature(taker).parameters.values()]
-    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self")
+    left = ("self", *without)
+    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in left)
     known = list(dict.fromkeys(named))
     for name in given:
         if name not in known:

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from decal._base.errors import InputError, Words
+from decal._base.errors import InputError, Words, counted
 from decal.cli.options import Reading
 from decal.cli.terminal import OPTIONS, progress_bar, say
 from decal.credal import IntervalCredalSet
@@ -212,7 +212,7 @@ class Predictions:
                     noticed.add(chunk, credal)
         if noticed is not None:
             noticed.warn()
-        told = f"{rows:,} inputs{self.level}, mean width {width / rows:.3f}"
+        told = f"{counted(rows, 'input')}{self.level}, mean width {width / rows:.3f}"
         say(f"Wrote {out}: {told}", style="green")
 
     def to_folder(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decal._base.errors import needs, several
+from decal._base.errors import counted, needs
 from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 from decal.votes import Votes
@@ -211,8 +211,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         K = len(self.class_rows)
-        inputs = "1 input" if self.rows == 1 else f"{self.rows:,} inputs"
-        lines = [f"Evaluation: {inputs}, {K:,} classes", *self._sentences()]
+        lines = [f"Evaluation: {counted(self.rows, 'input')}, {K:,} classes", *self._sentences()]
         lines = [textwrap.fill(line, LINE) for line in lines]
         worst = np.argsort(-np.nan_to_num(self.class_miss_rates, nan=-1.0), kind="stable")
         shown = [k for k in worst[:LINES_SHOWN] if self.class_rows[k]]
@@ -231,7 +230,7 @@ class Evaluation:
         found = f"Found: {self.miss_rate:.1%} of {labels} are outside the kept classes"
         if self.units:
             found += f", {self.unit_miss_rate:.1%} on average"
-            found += f" over {self.units:,.0f} {several(unit, self.units)}"
+            found += f" over {counted(self.units, unit)}"
         if self.bad_unit_rate is not None:
             bad = f"{self.promise.tolerate:g} of their labels in {self.bad_unit_rate:.1%} of them"
             found += f", and more than {bad}"

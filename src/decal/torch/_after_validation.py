@@ -17,6 +17,7 @@ from decal.torch import decalibrate_batches, decalibrate_model
 from decal.torch.batches import Batch, batch_of, check_batch, label_tensor, logits_of
 
 WISHES: dict[str, Any] = dict.fromkeys(("alpha", "miss", "width", "hold"))
+OF_LOADERS = ("model", "loader", "votes", "device", "progress")  # which are the trainer's
 GRANTED = ("per", "unit", "tolerate", "seed")  # what goes with them
 
 
@@ -32,7 +33,8 @@ class AfterValidation:
     def __init__(
         self, *, dim: int | None = None, ignore_index: int | None = None, **wish: Any
     ) -> None:
-        check_keywords(wish, type(self).__name__, decalibrate_model, Decalibrator)
+        called = type(self).__name__
+        check_keywords(wish, called, decalibrate_model, Decalibrator, without=OF_LOADERS)
         Wish.of(**WISHES | {k: v for k, v in wish.items() if k in (*WISHES, *GRANTED)})
         if wish.get("tolerate") is not None and wish.get("unit") is None:
             raise InputError("tolerate", "go with unit", "no unit")
