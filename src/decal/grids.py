@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,32 +60,28 @@ class Grid:
         else:
             first, *others = self.shapes[0]
             counts = np.full(first if others else 0, math.prod(others))
-        return self._rows(np.repeat(np.arange(len(counts)), counts)) if len(counts) else None
+        return self.rows([np.repeat(np.arange(len(counts)), counts)]) if len(counts) else None
 
     def flat(self, values: Any, name: str) -> NDArray[Any]:
         """(n,) values of the rows. Those of the first axes alone hold for all that is there."""
-        parts = of_each(values, len(self.shapes), name) if self.several else [values]
         found = []
-        for part, shape in zip(parts, self.shapes, strict=True):
-            array = to_numpy(part, name)
+        for array, shape in self._arrays(values, name):
             if array.shape != shape[: array.ndim] or not (array.ndim or self.several):
-                raise self._misshapen(name, array.shape, shape)
+                raise _misshapen(name, array.shape, shape)
             array = array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
             found.append(np.broadcast_to(array, shape).ravel())
-        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+        return self.rows(found)
 
     def in_rows(self, values: Any, name: str, width: int) -> NDArray[Any]:
         """(n, width) numbers of the classes, given in the shape that the logits came in."""
-        parts = of_each(values, len(self.shapes), name) if self.several else [values]
         found = []
-        for part, axes in zip(parts, self.shapes, strict=True):
-            array = to_numpy(part, name)
+        for array, axes in self._arrays(values, name):
             shape = (*axes[: self.axis], width, *axes[self.axis :])
             if array.shape != shape:
                 rule = f"have the shape of the logits, {shape}"
                 raise InputError(name, rule, f"shape {array.shape}")
             found.append(np.moveaxis(array, self.axis, -1).reshape(-1, width))
-        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+        return self.rows(found)
 
     def maps(self, sets: Any) -> Any:
         """Sets of all inputs as maps of their array; of a list of arrays, as a list."""
@@ -104,14 +100,15 @@ class Grid:
             index.insert(self.axis, column)
         return part, tuple(index)
 
-    def _rows(self, values: NDArray[Any]) -> NDArray[Any]:
+    def rows(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """What the arrays hold, flattened, of the inputs that are rows."""
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return values if self.known is None else values[self.known]
 
-    @staticmethod
-    def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
-        rule = f"have the shape of the logits without their classes, {shape}"
-        remedy = _label_remedy(got, [shape]) if name == "labels" else ""
-        return InputError(name, rule, f"shape {got}", remedy)
+    def _arrays(self, values: Any, name: str) -> Iterator[tuple[NDArray[Any], Shape]]:
+        """What was given for each array, and the shape of its inputs."""
+        parts = of_each(values, len(self.shapes), name) if self.several else [values]
+        return zip((to_numpy(part, name) for part in parts), self.shapes, strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,10 +215,9 @@ class CredalMaps:
         ignore_index : int, optional
             Inputs with this label are left out.
         """
-        grid = Grid((self.shape,), self.axis)
         if np.shape(labels) != self.shape:
-            raise grid._misshapen("labels", np.shape(labels), self.shape)
-        y = grid.flat(labels, "labels")
+            raise _misshapen("labels", np.shape(labels), self.shape)
+        y = to_numpy(labels, "labels").ravel()
         known = _known(y, ignore_index)
         return (self.flat, y) if known is None else (self.flat[known], y[known])
 
@@ -266,15 +262,6 @@ class CredalMaps:
         return f"CredalMaps: {size} inputs, {K:,} classes, mean width {mean:.3f}"
 
 
-class Flat(NamedTuple):
-    """Logits (n, K), labels and weights (n,), and where they come from."""
-
-    logits: Any
-    labels: Any
-    weights: Any
-    grid: Grid
-
-
 def is_dense(logits: Any) -> bool:
     """Whether logits have other axes than rows and classes, or are a list of images.
 
@@ -298,39 +285,32 @@ def flattened(
     dim: int | None = None,
     ignore_index: int | None = None,
     width: int | None = None,
-) -> Flat:
-    """Rows of logits with classes on any axis, and of labels of the same shape without it.
+) -> tuple[Any, Any, Any, Grid]:
+    """Logits (n, K), labels and weights (n,), and where these rows come from.
 
-    A list holds arrays of different sizes. Inputs whose label is `ignore_index` are left out. A
-    fitted model knows the number of classes, its `width`, which helps to find their axis.
+    Classes may be on any axis of the logits, and labels have their shape without it. A list holds
+    arrays of different sizes. Inputs whose label is `ignore_index` are left out. A fitted model
+    knows the number of classes, its `width`, which helps to find their axis.
     """
     several = isinstance(logits, list | tuple) and _axes(logits) > 1
     arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
-    shapes, expected = [z.shape for z in arrays], _label_shapes(labels, len(arrays), several)
-    axis = _class_axis(shapes, expected, dim, width, several=several)
-    if axis is None and expected is not None and len(expected[0]) < 2:
-        require_matrix(logits, labels)  # which says what else it may be
-    if axis is None:
-        raise _no_axis(shapes, expected, width)
+    shapes, answers = [z.shape for z in arrays], None
+    if labels is not None:
+        given = of_each(labels, len(arrays), "labels") if several else [labels]
+        answers = [to_numpy(y, "labels").shape for y in given]
+        if dim is None and len(answers[0]) < 2:
+            require_matrix(logits, labels)  # which says what else it may be
+    axis = class_axis(shapes, answers, dim, width, several=several)
     if len({shape[axis] for shape in shapes}) > 1:
         fact = f"{sorted({shape[axis] for shape in shapes})} on axis {axis}"
         raise InputError("logits", "have as many classes in every array", fact)
     grid = Grid(tuple(_without(shape, axis) for shape in shapes), axis, several)
-    rows = [np.moveaxis(z, axis, -1).reshape(-1, z.shape[axis]) for z in arrays]
-    z = rows[0] if len(rows) == 1 else np.concatenate(rows)
     y = None if labels is None else grid.flat(labels, "labels")
     known = _known(y, ignore_index)
     if known is not None and y is not None:
-        z, y, grid = z[known], y[known], replace(grid, known=known)
-    return Flat(z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid)
-
-
-def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
-    """The shapes of the labels of each array, if there are labels."""
-    if labels is None:
-        return None
-    answers = of_each(labels, count, "labels") if several else [labels]
-    return [to_numpy(y, "labels").shape for y in answers]
+        y, grid = y[known], replace(grid, known=known)
+    z = grid.rows([np.moveaxis(z, axis, -1).reshape(-1, z.shape[axis]) for z in arrays])
+    return z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid
 
 
 def of_each(values: Any, count: int, name: str) -> list[Any]:
@@ -367,42 +347,35 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def class_axis(shape: Shape, labels: Shape, dim: int | None = None) -> int:
-    """The axis of the classes of logits, by the shape of their labels; InputError if none fits."""
-    axis = _class_axis([shape], [labels], dim, None, several=False)
-    if axis is None or labels != _without(shape, axis):
-        raise _no_axis([shape], [labels], None)
-    return axis
-
-
-def _class_axis(
+def class_axis(
     shapes: Sequence[Shape],
     labels: Sequence[Shape] | None,
-    dim: int | None,
-    width: int | None,
+    dim: int | None = None,
+    width: int | None = None,
     *,
-    several: bool,
-) -> int | None:
-    """The axis of the classes: the one given, or the only one that fits; None if none does."""
+    several: bool = False,
+) -> int:
+    """The axis of the classes: the one given, or the only one that fits labels and width."""
     n = len(shapes[0])
     if n < 2 or any(len(shape) != n for shape in shapes):
         fact = f"shapes {', '.join(map(str, sorted(set(shapes))[:3]))}"
         raise InputError("logits", "have two axes or more, as many in every array", fact)
     if dim is not None:
         return _given_axis(shapes, labels, dim, width)
-    if n == 2 and not several:
-        return 1
+    matrix = n == 2 and not several
     fits = [
         axis
-        for axis in range(n)
+        for axis in ([1] if matrix else range(n))
         if labels in (None, [_without(shape, axis) for shape in shapes])
-        and all(width in (None, shape[axis]) for shape in shapes)
+        and (matrix or all(width in (None, shape[axis]) for shape in shapes))
     ]
     if len(fits) > 1:
         remedy = "Pass dim=1 for (images, classes, height, width), dim=-1 for classes last."
         fact = _shown(shapes, labels)
         raise InputError("dim", "say which axis holds the classes", fact, remedy)
-    return fits[0] if fits else None
+    if not fits:
+        raise _no_axis(shapes, labels, width)
+    return fits[0]
 
 
 def _given_axis(
@@ -418,8 +391,15 @@ def _given_axis(
         raise InputError("dim", f"be the axis of the {width} classes", fact)
     for shape, known in zip(shapes, labels or (), strict=labels is not None):
         if known != _without(shape, axis):
-            raise Grid._misshapen("labels", known, _without(shape, axis))
+            raise _misshapen("labels", known, _without(shape, axis))
     return axis
+
+
+def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
+    """The error about values that have not the shape of the inputs."""
+    rule = f"have the shape of the logits without their classes, {shape}"
+    remedy = _label_remedy(got, [shape]) if name == "labels" else ""
+    return InputError(name, rule, f"shape {got}", remedy)
 
 
 def _no_axis(
@@ -546,7 +526,7 @@ def _judged(scene: Scene, labels: Any, ignore_index: int | None) -> Scene:
         return scene
     maps, y = scene.maps, to_numpy(labels, "labels")
     if y.shape != maps.shape:
-        raise Grid._misshapen("labels", y.shape, maps.shape)
+        raise _misshapen("labels", y.shape, maps.shape)
     K = maps.flat.shape[1]
     known = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
     truth = np.zeros(y.shape, dtype=np.intp)

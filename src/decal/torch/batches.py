@@ -188,7 +188,7 @@ def batch_of(logits: Tensor, labels: Any, dim: int | None) -> Batch:
     shape = tuple(logits.shape)
     if labels.ndim != 1 and logits.ndim <= 2:
         label_tensor(labels)  # says what these are
-    axis = class_axis(shape, tuple(labels.shape), dim)
+    axis = class_axis([shape], [tuple(labels.shape)], dim)
     if shape[axis] < 2:
         fact = f"shape {shape}"
         raise InputError("model", "return one column per class, two or more", fact, ONE_SCORE)
