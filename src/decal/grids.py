@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError, Place
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.pixels import image_levels
 from decal._base.row_checks import check_labels, check_rows, require_matrix, to_numpy
 from decal._base.settings import check_count
 
@@ -446,13 +447,29 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One image or sentence: its number among all, its maps, its words, verdicts on its labels."""
+    """One image or sentence: its number among all, its maps, labels, verdicts on them, its words.
+
+    Labels and verdicts are arrays in the shape of the maps, or None.
+    """
 
     number: int
     maps: CredalMaps
-    labels: Indices | None = None
-    verdicts: NDArray[np.uint8] | None = None
+    labels: Any = None
+    verdicts: Any = None
     tokens: tuple[str, ...] = ()
+    image: Any = None
+
+    @property
+    def levels(self) -> NDArray[np.uint8]:
+        """The image in 8 bits, (H, W) or (H, W, colours)."""
+        return image_levels(self.image, self.maps.shape, self.number)
+
+    @property
+    def errors(self) -> tuple[int, int, int]:
+        """How many inputs are judged, are wrong, and are missed."""
+        verdicts = () if self.verdicts is None else self.verdicts.ravel()
+        right, wrong, missed, _ = np.bincount(verdicts, minlength=len(Verdict)).tolist()
+        return right + wrong + missed, wrong + missed, missed
 
 
 def scenes(
@@ -460,6 +477,7 @@ def scenes(
     axes: int,
     labels: Any = None,
     *,
+    images: Any = None,
     tokens: Any = None,
     rows: Any = None,
     ignore_index: int | None = None,
@@ -467,8 +485,8 @@ def scenes(
 ) -> tuple[list[Scene], int]:
     """Images (of 2 axes) or sentences (of 1) one by one, and how many there are in all.
 
-    `rows` are their numbers, or how many of the first ones to take; by default at most `most`.
-    `tokens` are the words of each sentence. In a batch they may be fewer: the others are padding.
+    `rows` are those to take, see `chosen`; by default at most `most`. `tokens` are the words of
+    each sentence. In a batch they may be fewer: the others are padding.
     """
     batch = isinstance(maps, CredalMaps) and len(maps.shape) == axes + 1
     several = batch or isinstance(maps, list | tuple)
@@ -482,19 +500,27 @@ def scenes(
             raise InputError("maps", rule, got, remedy)
     if len({(part.flat.shape[1], part.classes) for part in parts}) != 1:
         raise InputError("maps", "have the same classes, and be at least one", f"{len(parts)}")
-    taken: Any = range(len(parts))[:most]
-    if isinstance(rows, int | np.integer):
-        taken = range(len(parts))[: check_count(rows, "rows")]
-    elif rows is not None:
-        taken = check_rows(rows, len(parts)).tolist()
-    answers = [None] * len(parts)
-    if labels is not None:
-        answers = of_each(labels, len(parts), "labels") if several else [labels]
-    found = [_judged(Scene(i, parts[i]), answers[i], ignore_index) for i in taken]
+    taken = range(len(parts))[:most] if rows is None else chosen(rows, len(parts))
+
+    def each(values: Any, name: str) -> list[Any]:
+        if values is None:
+            return [None] * len(parts)
+        return of_each(values, len(parts), name) if several else [values]
+
+    answers, pictures = each(labels, "labels"), each(images, "images")
+    found = [Scene(i, parts[i], image=pictures[i]) for i in taken]
+    found = [_judged(scene, answers[scene.number], ignore_index) for scene in found]
     if tokens is not None:
-        words = of_each(tokens, len(parts), "tokens") if several else [tokens]
+        words = each(tokens, "tokens")
         found = [_worded(scene, words[scene.number], padded=batch) for scene in found]
     return found, len(parts)
+
+
+def chosen(rows: Any, total: int) -> list[int]:
+    """The numbers listed in `rows`, or those of so many first ones."""
+    if np.ndim(rows) > 0:
+        return check_rows(rows, total).tolist()
+    return [*range(total)][: check_count(rows, "rows")]
 
 
 def in_words(names: Sequence[str], *, ordered: bool, node: str = "", most: int = 4) -> str:
@@ -514,10 +540,9 @@ def _worded(scene: Scene, tokens: Any, *, padded: bool) -> Scene:
     (room,), n = scene.maps.shape, len(tokens)
     if n > room or n == 0 or (n < room and not padded):
         raise InputError(where, f"be {room}, one for each of the logits", f"{n}")
-    y, verdicts = scene.labels, scene.verdicts
-    if y is not None and verdicts is not None:
-        y, verdicts = y[:n], verdicts[:n]
-    return Scene(scene.number, scene.maps[:n], y, verdicts, tuple(tokens))
+    cut = {name: getattr(scene, name) for name in ("labels", "verdicts")}
+    cut = {name: None if values is None else values[:n] for name, values in cut.items()}
+    return replace(scene, maps=scene.maps[:n], tokens=tuple(tokens), **cut)
 
 
 def _judged(scene: Scene, labels: Any, ignore_index: int | None) -> Scene:

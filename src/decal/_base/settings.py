@@ -109,6 +109,13 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_axis(value: Any) -> int:
+    """The number of an axis, perhaps from the end."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError("dim", "be the number of an axis", repr(value))
+    return value
+
+
 def check_count(value: Any, name: str, *, least: int = 1) -> int:
     """A whole number, at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:

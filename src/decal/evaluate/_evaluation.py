@@ -98,12 +98,8 @@ class Evaluation:
         shares = np.bincount(which, missed, minlength=len(rows)) / rows
         tolerated = getattr(self.promise, "tolerate", None)
         bad = 0.0 if tolerated is None else float((shares > tolerated).sum())
-        total: dict[str, Any] = {
-            "units": float(len(rows)),
-            "unit_misses": float(shares.sum()),
-            "bad_units": bad,
-        }
-        return replace(self, **total)
+        found, missing = float(len(rows)), float(shares.sum())
+        return replace(self, units=found, unit_misses=missing, bad_units=bad)
 
     def __add__(self, other: Evaluation) -> Self:
         """Of the inputs of both."""

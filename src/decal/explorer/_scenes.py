@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
-from decal._base.pixels import image_levels
-from decal._base.row_checks import check_rows
-from decal._base.settings import check_count
 from decal.explorer._payload import Arrays, Payload
-from decal.grids import CredalMaps, Scene, Verdict, in_words, of_each, scenes
+from decal.grids import CredalMaps, Scene, Verdict, chosen, in_words, scenes
 
 MOST = {2: 400_000, 1: 20_000}
 """Pixels, or tokens, that one page holds: 2 to 3 MB, of nothing but noise in many classes 5."""
@@ -45,13 +42,11 @@ def scene_payload(
     Shares are of all pixels or tokens of each image or sentence, shown or not.
     """
     axes = 2 if tokens is None else 1
-    found, total = scenes(maps, axes, labels, tokens=tokens, ignore_index=ignore_index)
-    several = not isinstance(maps, CredalMaps) or len(maps.shape) > axes
+    found, total = scenes(
+        maps, axes, labels, images=images, tokens=tokens, ignore_index=ignore_index
+    )
     if names is not None and len(names) != total:
         raise InputError("names", f"be {total}, one for each", f"{len(names)}")
-    pictures = None
-    if images is not None:
-        pictures = of_each(images, total, "images") if several else [images]
     counts = np.array([_counts(scene) for scene in found], dtype=float)
     shares = [_shares(of_one, labelled=labels is not None) for of_one in counts]
     orders = _orders(shares)
@@ -77,9 +72,8 @@ def scene_payload(
         arrays |= _foremost(cut, predicted, arrays)
     first, K = shown[0].maps, shown[0].maps.flat.shape[1]
     channels = []
-    for at, scene in enumerate(shown if pictures is not None else ()):
-        assert pictures is not None
-        levels = image_levels(pictures[scene.number], scene.maps.shape, scene.number)[thin]
+    for at, scene in enumerate(shown if images is not None else ()):
+        levels = scene.levels[thin]
         arrays[f"picture/{at}"] = levels.reshape(*levels.shape[:2], -1)
         channels.append(arrays[f"picture/{at}"].shape[2])
     kind = "image" if axes == 2 else "sentence"
@@ -114,10 +108,7 @@ def scene_payload(
 def _counts(scene: Scene) -> tuple[float, ...]:
     """Inputs, the sum of their widths, those with one class left; judged, wrong, missed ones."""
     alone = scene.maps.flat.possible_mask().sum(axis=1) == 1
-    verdicts = np.zeros(0) if scene.verdicts is None else scene.verdicts
-    judged = verdicts[verdicts != Verdict.IGNORED]
-    wrong, missed = (judged != Verdict.RIGHT).sum(), (judged == Verdict.MISSED).sum()
-    return len(alone), scene.maps.width.sum(), alone.sum(), len(judged), wrong, missed
+    return len(alone), scene.maps.width.sum(), alone.sum(), *scene.errors
 
 
 def _shares(counts: Array, *, labelled: bool) -> dict[str, float]:
@@ -143,7 +134,7 @@ def _orders(shares: Sequence[Mapping[str, float]]) -> list[tuple[str, list[int]]
 
 def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene], int]:
     """What is shown, and of how many lines one is."""
-    axes, total = len(found[0].maps.shape), len(found)
+    axes = len(found[0].maps.shape)
     most = MOST[axes]
 
     def size(scene: Scene, step: int) -> int:
@@ -156,10 +147,7 @@ def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene],
         count = min(MOST_SCENES, max(1, int(np.searchsorted(ends, most, side="right"))))
         taken = sorted(look[:count])
     else:
-        listed = np.ndim(rows) > 0
-        every = [*range(total)]
-        taken = check_rows(rows, total).tolist() if listed else every[: check_count(rows, "rows")]
-        step = 1
+        taken, step = chosen(rows, len(found)), 1
         while sum(size(found[n], step) for n in taken) > most and step < COARSEST and axes == 2:
             step += 1
     count = sum(size(found[n], step) for n in taken)

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.errors import InputError, Setting, listing
-from decal._base.settings import check_alpha, check_choice
+from decal._base.settings import check_alpha, check_axis, check_choice
 from decal.credal.decisions import HEAD_RULES
 from decal.decalibrator import Decalibrator
 from decal.directions import (
@@ -160,7 +160,7 @@ def export_head(
     ops = Operations("", HEAD_OPSET, dtype)
     name = "probabilities" if decalibrator.probabilities else "logits"
     names = _with_kept(("lower", "upper"), kept)
-    made = _write_head(ops, name, decalibrator, alpha, names, kept, _check_dim(dim))
+    made = _write_head(ops, name, decalibrator, alpha, names, kept, check_axis(dim))
     shape: list[Any] | None = ["n", len(decalibrator.class_weights)] if dim == -1 else None
     given = helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
     outputs = _declared(names, made, shape)
@@ -293,13 +293,6 @@ def _require_new(names: tuple[str, ...], graph: onnx.GraphProto, count: int) -> 
         raise InputError(Setting("names"), rule, fact, remedy)
 
 
-def _check_dim(dim: Any) -> int:
-    """The number of an axis."""
-    if isinstance(dim, bool) or not isinstance(dim, int):
-        raise InputError("dim", "be the number of an axis", repr(dim))
-    return dim
-
-
 def _require_classes(declared: Any, K: int, output: str, dim: int) -> None:
     """InputError if an output has not the K classes on this axis, by what the file says of it."""
     if declared.elem_type not in (TensorProto.UNDEFINED, TensorProto.BFLOAT16, *FLOATS):
@@ -312,7 +305,7 @@ def _require_classes(declared: Any, K: int, output: str, dim: int) -> None:
     fact = f"{output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
     if not others:
         raise InputError("output", "be a matrix with a row per input", fact)
-    if _check_dim(dim) != -1:
+    if check_axis(dim) != -1:
         if not -len(shape) <= dim < len(shape):
             rule = f"be an axis of {output!r}, of which there are {len(shape)}"
             raise InputError("dim", rule, f"{dim}")
