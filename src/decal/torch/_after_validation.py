@@ -16,9 +16,8 @@ from decal.decalibrator import Decalibrator
 from decal.torch import decalibrate_batches, decalibrate_model
 from decal.torch.batches import Batch, batch_of, check_batch, label_tensor, logits_of
 
-WISHES: dict[str, Any] = dict.fromkeys(("alpha", "miss", "width", "hold"))
+WISHES = ("alpha", "miss", "width", "hold", "per", "unit", "tolerate")
 OF_LOADERS = ("model", "loader", "votes", "device", "progress")  # which are the trainer's
-GRANTED = ("per", "unit", "tolerate", "seed")  # what goes with them
 
 
 class AfterValidation:
@@ -35,7 +34,7 @@ class AfterValidation:
     ) -> None:
         called = type(self).__name__
         check_keywords(wish, called, decalibrate_model, Decalibrator, without=OF_LOADERS)
-        Wish.of(**WISHES | {k: v for k, v in wish.items() if k in (*WISHES, *GRANTED)})
+        Wish.of(**{name: wish.get(name) for name in WISHES}, seed=wish.get("seed", 0))
         if wish.get("tolerate") is not None and wish.get("unit") is None:
             raise InputError("tolerate", "go with unit", "no unit")
         self.dim, self.ignore_index, self.wish = dim, ignore_index, wish

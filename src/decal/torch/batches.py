@@ -110,11 +110,11 @@ class Batch(NamedTuple):
         if voted or (self.labels.ndim == 1 and ignore_index is None):
             return Place(first)
         n, *others = self.labels.shape
-        start = first * self.labels[:1].numel()
-        if not self.axis:
-            first, start = 0, 0
-        known = torch.ones_like(self.labels) if ignore_index is None else self.labels - ignore_index
-        numbers = start + known.flatten().nonzero()[:, 0].numpy()
+        first = first if self.axis else 0
+        known = np.arange(self.labels.numel())
+        if ignore_index is not None:
+            known = np.flatnonzero(self.labels != ignore_index)
+        numbers = first * self.labels[:1].numel() + known
         return GridPlace(grid=Grid(((first + n, *others),), self.axis, known=numbers))
 
 
@@ -232,15 +232,14 @@ def evaluations(
     for batch in batches:
         z, y, units = batch.rows(ignore_index)
         found, missed = [], []
-        voted = isinstance(y, Votes)
-        dense = not voted and batch.labels.ndim > 1
+        y = y if isinstance(y, Votes) else y.numpy()
+        dense = not isinstance(y, Votes) and batch.labels.ndim > 1
         for some in row_blocks(len(z), z.shape[1], EVALUATED_ELEMENTS):
             sets = promised(decalibrator, z[some])
-            kept, labels = sets.possible_mask(), y[some] if voted else y[some].numpy()
-            guess = z[some].argmax(dim=1).numpy()
-            found.append(Evaluation.of(sets, kept, labels, guess, decalibrator.promise))
+            kept, guess = sets.possible_mask(), z[some].argmax(dim=1).numpy()
+            found.append(Evaluation.of(sets, kept, y[some], guess, decalibrator.promise))
             if dense:
-                missed.append(~kept[np.arange(len(labels)), labels])
+                missed.append(~kept[np.arange(len(kept)), y[some]])
         if found:
             total = Evaluation.total(found)
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
