@@ -519,7 +519,7 @@ def scenes(
 def chosen(rows: Any, total: int) -> list[int]:
     """The numbers listed in `rows`, or those of so many first ones."""
     if np.ndim(rows) > 0:
-        return check_rows(rows, total).tolist()
+        return [*check_rows(rows, total)]
     return [*range(total)][: check_count(rows, "rows")]
 
 

@@ -89,15 +89,14 @@ class Evaluation:
             promise=promise,
             classes=sets.classes,
         )
-        rated = isinstance(labels, Votes) and getattr(promise, "tolerate", None) is not None
+        rated = isinstance(labels, Votes) and found._tolerated is not None
         return found.with_units(missed, row) if rated else found
 
     def with_units(self, missed: Mask | Array, units: Indices) -> Self:
         """With the units (n,) that inputs are parts of, of which these, or shares, are `missed`."""
         _, which, rows = np.unique(units, return_inverse=True, return_counts=True)
         shares = np.bincount(which, missed, minlength=len(rows)) / rows
-        tolerated = getattr(self.promise, "tolerate", None)
-        bad = 0.0 if tolerated is None else float((shares > tolerated).sum())
+        bad = 0.0 if self._tolerated is None else float((shares > self._tolerated).sum())
         found, missing = float(len(rows)), float(shares.sum())
         return replace(self, units=found, unit_misses=missing, bad_units=bad)
 
@@ -151,7 +150,8 @@ class Evaluation:
     @property
     def class_gap(self) -> float:
         """How far miss rates of classes are from the one promised, or of all, in their mean."""
-        wanted = self.promise.target if self._promises_miss else self.miss_rate
+        promised = self.promise is not None and self.promise.kind == "miss"
+        wanted = self.promise.target if promised else self.miss_rate
         return float(np.nanmean(np.abs(self.class_miss_rates - wanted)))
 
     @property
@@ -167,12 +167,12 @@ class Evaluation:
     @property
     def bad_unit_rate(self) -> float | None:
         """The share of units of which more is missed than the promise tolerates."""
-        tolerated = getattr(self.promise, "tolerate", None)
-        return None if tolerated is None or not self.units else self.bad_units / self.units
+        asked = self._tolerated is not None and self.units
+        return self.bad_units / self.units if asked else None
 
     @property
-    def _promises_miss(self) -> bool:
-        return self.promise is not None and self.promise.kind == "miss"
+    def _tolerated(self) -> float | None:
+        return getattr(self.promise, "tolerate", None)
 
     # Reading it
 

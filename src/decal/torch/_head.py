@@ -220,8 +220,8 @@ class CredalHead(nn.Module):
         if self.kept is None:
             return low, high
         if self.kept == "node":
-            box64 = (torch.from_numpy(b) for b in (box.low, box.high, box.point))
-            found = kept_classes(torch, *box64, self.kept, self._leaves())
+            low64, high64, point = (torch.from_numpy(b) for b in (box.low, box.high, box.point))
+            found = kept_classes(torch, low64, high64, point, self.kept, self._leaves())
             return low, high, found.reshape(z.shape)
         kept = IntervalCredalSet.unchecked(box.low, box.high, box.point).decide(self.kept)
         return low, high, torch.from_numpy(kept).reshape(z.shape)

@@ -98,12 +98,6 @@ class Batch(NamedTuple):
         known = y != ignore_index
         return z[known], y[known], units[known.flatten()]
 
-    def images(self) -> list[tuple[Tensor, Tensor]]:
-        """Logits and labels of each image."""
-        if not self.axis:
-            return [(self.logits, self.labels)]
-        return list(zip(self.logits, self.labels, strict=True))
-
     def place(self, first: int, ignore_index: int | None) -> Place:
         """Where rows stand among all inputs of a loader, if these are the images from `first`."""
         voted = isinstance(self.labels, Votes)
@@ -214,8 +208,9 @@ def joined(batches: Sequence[Batch]) -> tuple[Any, Any, int | None]:
     # Outside of inference mode: what is made here may enter other computations.
     if dim and len({z.shape[1:] for z in logits}) == 1:
         return torch.cat(logits), together(labels), None if logits[0].ndim == 2 else dim
-    images, answers = zip(*(pair for b in batches for pair in b.images()), strict=True)
-    return [z.clone() for z in images], list(answers), max(dim - 1, 0)
+    if dim:
+        logits, labels = ([one for batch in part for one in batch] for part in (logits, labels))
+    return [z.clone() for z in logits], labels, max(dim - 1, 0)
 
 
 def together(parts: Sequence[Any]) -> Any:
@@ -319,15 +314,14 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
             raise InputError("loader", rule, f"keys {list(batch)}")
         inputs = {name: v for name, v in batch.items() if name not in keys}
         return inputs, _several(batch[keys[0]])
-    if isinstance(batch, tuple | list) and len(batch) == 2:
-        return batch[0], _several(batch[1])
+    items = batch if isinstance(batch, tuple | list) else ()
+    if len(items) == 2 or (len(items) == 3 and _name_examples(items[2], items[1])):
+        return items[0], _several(items[1])
     rule, remedy = "yield (inputs, labels) or mappings with 'labels'", ""
-    if isinstance(batch, tuple | list) and len(batch) == 3:
-        if _name_examples(batch[2], batch[1]):
-            return batch[0], _several(batch[1])
+    if len(items) == 3:
         rule = "yield (inputs, labels), or with a third item that names examples"
         remedy = "Yield ((input, mask), labels) for a model of two inputs; leave weights out."
-    size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+    size = f" of {len(items)}" if items else ""
     raise InputError("loader", rule, f"a {type(batch).__name__}{size}", remedy)
 
 
