@@ -194,7 +194,7 @@ def check_labels(
     names: Sequence[str] | None = None,
     in_table: bool = False,
     place: Place = IN_ARRAY,
-    advice: str = "If they are names, name the columns with classes=, in their order.",
+    advice: Words = "If they are names, name the columns with classes=, in their order.",
 ) -> NDArray[np.intp]:
     """(rows,) integers in 0..classes-1; labels that are text are looked up among the `names`.
 
@@ -219,13 +219,18 @@ def check_labels(
         raise place.error("labels", f"be integers 0 to {classes - 1}", fact, advice)
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
     fits = (array >= 0) & (array < classes)
-    first = int(array[fits.argmin()]) if array.size else 0
-    leave_out: Words = ""
-    if first in IGNORED and (first < 0 or classes > 2):  # masks of two classes are 0 and 255
-        setting = Setting("ignore_index", first)
-        leave_out = f"{IGNORED[first]}: pass ", setting, ", or leave such rows out."
-    require_all(fits, array, "labels", rule, place=place, advice=leave_out)
+    advice = _leave_out(array, fits, classes)
+    require_all(fits, array, "labels", rule, place=place, advice=advice)
     return array.astype(np.intp)
+
+
+def _leave_out(labels: NDArray[Any], fine: NDArray[np.bool_], classes: int) -> Words:
+    """What to do about the first label that is not fine, if it may mean none."""
+    first = str(labels[fine.argmin()]) if labels.size else ""
+    for label, known in IGNORED.items():
+        if first == str(label) and (label < 0 or classes > 2):  # masks of two are 0 and 255
+            return f"{known}: pass ", Setting("ignore_index", label), ", or leave such rows out."
+    return ""
 
 
 def _missing(row: int, place: Place) -> ValueError:
@@ -269,7 +274,8 @@ def label_numbers(
         row = int(found.argmin())
         if not isinstance(labels[row], str) and str(labels[row]) in MISSING:
             raise _missing(row, place)
-    require_all(found >= 0, labels, "labels", rule, place=place)
+    advice = _leave_out(labels, found >= 0, columns or len(names))
+    require_all(found >= 0, labels, "labels", rule, place=place, advice=advice)
     return found
 
 

@@ -177,7 +177,7 @@ def check_intervals(
         named = "--id-column" if ids else "--top" if written.top else ""
         if named and (file_format or out.suffix).lower().lstrip(".") == "npy":
             rule = f"be .npz, .csv or .parquet with {named}"
-            raise InputError("output", rule, ".npy, which has no room for names")
+            raise InputError("output", rule, ".npy, which holds one array")
     elif file_format not in (None, "parquet"):
         raise InputError("format", "be parquet for a folder", f"{file_format}")
 

@@ -75,9 +75,8 @@ def gathered(batches: list[Batch]) -> list[Batch]:
     if not here or torch.distributed.get_world_size() == 1:
         return batches
     every: list[Any] = [None] * torch.distributed.get_world_size()
-    plain = [(b.logits, b.labels, b.axis) for b in batches]
-    torch.distributed.all_gather_object(every, plain)
-    return [Batch(*parts) for one in every for parts in one]
+    torch.distributed.all_gather_object(every, batches)
+    return [batch for one in every for batch in one]
 
 
 def told(decalibrator: Decalibrator) -> dict[str, float]:
