@@ -16,7 +16,6 @@ from decal._base.settings import check_keywords
 from decal.choose import Wish, decalibrate
 from decal.decalibrator import Decalibrator
 from decal.evaluate import Evaluation
-from decal.model import require_classes
 from decal.schema import look_like_probabilities, warn_of_probabilities
 from decal.votes import Votes
 
@@ -34,6 +33,7 @@ from decal.torch.batches import (
     joined,
     label_tensor,
     labelled_logits,
+    require_decalibrator,
     together,
 )
 
@@ -222,7 +222,7 @@ def evaluate_model(
     >>> print(f"{found.miss_rate:.3f} missed, {found.set_size:.2f} classes kept")
     0.106 missed, 2.12 classes kept
     """
-    require_classes(decalibrator)
+    require_decalibrator(decalibrator)
     with evaluating(model, device) as home:
         given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index, "votes": votes}
         batches = labelled_logits(model, loader, home, progress, **given)

@@ -22,7 +22,7 @@ from decal._base.settings import check_choice
 from decal.evaluate import Evaluation
 from decal.grids import Grid, GridPlace, check_ignored, class_axis
 from decal.io.progress import on_terminal, tracked
-from decal.model import promised_sets
+from decal.model import Model, promised_sets, require_classes
 from decal.votes import Votes
 
 __all__ = [
@@ -238,6 +238,16 @@ def evaluations(
         if found:
             total = Evaluation.total(found)
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
+
+
+def require_decalibrator(decalibrator: Any) -> None:
+    """An error about anything but a model of decal that tells classes apart."""
+    require_classes(decalibrator)
+    if not isinstance(decalibrator, Model):
+        raise TypeError(
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}. "
+            "evaluate_model takes a model, a decalibrator and a loader."
+        )
 
 
 def promised(decalibrator: Any, logits: Tensor, dim: int | None = None) -> Any:
