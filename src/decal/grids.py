@@ -91,16 +91,6 @@ class Grid:
         parts = zip(self.shapes, pairwise(self.ends), strict=True)
         return [CredalMaps(sets[a:b], shape, self.axis) for shape, (a, b) in parts]
 
-    def index(self, row: int, column: int | None = None) -> tuple[int, Shape]:
-        """The array that a row, or one of its entries, is from, and the index there."""
-        number = row if self.known is None else int(self.known[row])
-        part = int(np.searchsorted(self.ends, number, side="right")) - 1
-        place = np.unravel_index(number - self.ends[part], self.shapes[part])
-        index = [int(i) for i in place]
-        if column is not None:
-            index.insert(self.axis, column)
-        return part, tuple(index)
-
     def rows(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """What the arrays hold, flattened, of the inputs that are rows."""
         values = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -124,9 +114,14 @@ class GridPlace(Place):
 
     def entry(self, row: int, column: int | None = None) -> str:
         """Names one input, or a logit of it."""
-        part, index = self.grid.index(self.first_row + row, column)
-        within = f"in array {part}, " if self.grid.several else ""
-        return f"{within}at index {index if len(index) > 1 else index[0]}"
+        grid, number = self.grid, self.first_row + row
+        number = number if grid.known is None else grid.known[number]
+        part = int(np.searchsorted(grid.ends, number, side="right")) - 1
+        index = [int(i) for i in np.unravel_index(number - grid.ends[part], grid.shapes[part])]
+        if column is not None:
+            index.insert(grid.axis, column)
+        within = f"in array {part}, " if grid.several else ""
+        return f"{within}at index {tuple(index) if len(index) > 1 else index[0]}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

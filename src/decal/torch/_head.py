@@ -337,13 +337,11 @@ class CredalHead(nn.Module):
             directions = [direction_named(*direction) for direction in found["directions"]]
             outputs = {name: found.pop(name) for name in OUTPUTS if name in found}
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
-            settings: Decalibrator | MultiLabelDecalibrator
+            kind: Any = Decalibrator
             if outputs.pop("answers", False):
                 found.pop("box")
-                settings = MultiLabelDecalibrator(**(found | {"directions": directions}))
-                buffers += ["scale", "unknown"]
-            else:
-                settings = Decalibrator(**(found | {"directions": directions}))
+                kind, buffers = MultiLabelDecalibrator, [*buffers, "scale", "unknown"]
+            settings = kind(**(found | {"directions": directions}))
             buffers += ["leaves"] if outputs.get("kept") == "node" else []
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)
