@@ -504,7 +504,7 @@ def test_arrays_of_more_axes_are_read_or_told_what_to_do(labels, axis, kind):
     np.testing.assert_array_equal(rows[-1], MEANS[labels.reshape(-1)])
 
 
-def test_ensembles_are_told_to_take_the_mean_or_the_hull():
+def test_ensembles_are_told_to_take_their_mean_prediction():
     y = RNG.integers(0, 5, 30)
     members = MEANS[y] + RNG.normal(size=(4, 30, 5))
     for logits, axis in ((members, 0), (members.swapaxes(0, 1), 1)):
@@ -512,11 +512,9 @@ def test_ensembles_are_told_to_take_the_mean_or_the_hull():
             decal.decalibrate(logits, y, alpha=0.8)
         message = str(refusal.value)
         assert "moveaxis" not in message
-        (mean,) = re.findall(r"pass their mean, (.+?),", message)
-        np.testing.assert_allclose(eval(mean, {"logits": logits}), members.mean(axis=0))
-        (hull,) = re.findall(r"make a (.+?\))", message)
-        p = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
-        assert len(eval(hull, {"decal": decal, "probabilities": p})) == 30
+        (mean,) = re.findall(r"pass their mean prediction, (.+?mean)", message)
+        found = eval(mean, {"logits": logits, "decal": decal})
+        np.testing.assert_array_equal(found, decal.ensemble(members).mean)
 
 
 def test_new_logits_of_more_axes_are_flattened_by_the_number_of_classes():

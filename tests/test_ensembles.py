@@ -272,3 +272,20 @@ def test_the_benchmark_tells_what_every_method_reaches(capsys, monkeypatch):
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
     assert len(lines) == 9
     assert all(line.count("|") == 7 for line in lines)
+
+
+def test_an_integer_picks_one_input_of_an_ensemble_and_of_its_union():
+    e = decal.ensemble(np.random.default_rng(0).normal(size=(2, 5, 3)))
+    assert repr(e[-1]) == "Ensemble: 2 members, 1 input, 3 classes"
+    np.testing.assert_array_equal(e[3].members, e.members[:, [3]])
+    assert repr(e.union[3]) == "MemberUnion of an Ensemble: 2 members, 1 input, 3 classes"
+    with pytest.raises(IndexError, match="row 5 is out of range for 5 inputs"):
+        e[5]
+    assert repr(decal.ensemble(e.members[:1]).hull()).startswith(
+        "HullCredalSet: 5 inputs, 1 vertex, 3 classes"
+    )
+
+
+def test_members_of_pixels_are_told_to_come_in_rows():
+    with pytest.raises(ValueError, match="Put pixels or tokens in rows: of each member"):
+        decal.ensemble(np.zeros((3, 8, 4, 5, 5)))

@@ -486,3 +486,27 @@ def test_scenes_are_maps_of_the_same_classes(fitted):
     for wrong in (maps[0, 0], maps.flat, [maps]):
         with pytest.raises(decal.InputError, match=r"maps must be of shape \(height, width\)"):
             scenes(wrong, 2)
+
+
+def test_labels_that_segmentation_ignores_are_told_to_pass_ignore_index():
+    logits, labels = np.random.default_rng(0).normal(size=(4, 3, 5)), np.full((4, 5), 255)
+    with pytest.raises(
+        ValueError, match="255 often means no label: pass ignore_index=255, or leav"
+    ):
+        decal.Decalibrator(0.9).fit(logits, labels, dim=1)
+    with pytest.raises(ValueError, match=r"got 255 at index \(0, 0\)\.$"):  # a mask of two classes
+        decal.Decalibrator(0.9).fit(logits[:, :2], labels, dim=1)
+
+
+def test_maps_and_sets_say_which_arrays_they_hold_where_one_array_is_wanted():
+    logits, labels = (
+        np.random.default_rng(0).normal(size=(4, 3, 5)),
+        np.arange(20).reshape(4, 5) % 3,
+    )
+    maps = decal.Decalibrator(0.9).fit(logits, labels, dim=1).predict(logits, dim=1)
+    with pytest.raises(TypeError, match="CredalMaps. Pass their lower, upper, point or possible"):
+        np.asarray(maps)
+    with pytest.raises(
+        TypeError, match="credal sets, IntervalCredalSet. Pass their lower, upper or point"
+    ):
+        np.asarray(maps.flat)

@@ -497,3 +497,10 @@ def test_logits_whose_sum_overflows_are_finite():
     batches_module.check_rows(rows)
     with pytest.raises(ValueError, match="must be finite or -inf: got inf"):
         batches_module.check_rows(rows * 2)
+
+
+@pytest.mark.parametrize("other", [None, [(torch.eye(3), torch.arange(3))], torch.nn.Identity()])
+def test_what_is_evaluated_is_a_decalibrator(other):
+    message = "decalibrator must be a Decalibrator: got a .* takes a model, a decalibrator and a lo"
+    with pytest.raises(TypeError, match=message):
+        evaluate_model(None, other, [(torch.eye(3), torch.arange(3))])

@@ -145,3 +145,11 @@ def test_the_trainer_of_hugging_face_decalibrates_after_every_evaluation(tmp_pat
     assert len(logged) == 2
     assert trainer.state.best_metric == min(row["eval_decal_set_size"] for row in logged)
     assert trainer.evaluate()["eval_decal_miss"] == 0.1
+
+
+@pytest.mark.parametrize("name", ["model", "loader", "votes", "device", "progress"])
+@pytest.mark.parametrize("kind", ["LightningDecalibration", "TrainerDecalibration"])
+def test_what_the_trainer_knows_is_no_argument_of_a_callback(kind, name):
+    pytest.importorskip("lightning" if kind.startswith("Light") else "transformers")
+    with pytest.raises(TypeError, match=f"arguments that it has: got {name}. .*It takes alpha"):
+        getattr(decal.torch, kind)(miss=0.1, **{name: "counts"})

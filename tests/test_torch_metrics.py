@@ -139,3 +139,9 @@ def test_two_processes_find_what_one_finds(tmp_path):
         rate, rows = torch.load(tmp_path / f"found{rank}.pt")
         assert rate == whole.compute()
         assert torch.equal(rows, z)
+
+
+@pytest.mark.parametrize("other", [None, torch.nn.Identity()])
+def test_coverage_is_that_of_a_decalibrator(other):
+    with pytest.raises(TypeError, match="decalibrator must be a Decalibrator: got a "):
+        decal.torch.CredalCoverage(other)

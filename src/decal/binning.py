@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.errors import InputError, require_all, several
+from decal._base.errors import InputError, counted, require_all
 from decal._base.numerics import Array, Indices
 from decal._base.row_checks import to_numpy
 from decal._base.settings import check_count
@@ -41,7 +41,7 @@ class Binned:
     def __repr__(self) -> str:
         n, bins = len(self.labels), len(self.classes)
         ends = f"{self.edges[0]:.4g} to {self.edges[-1]:.4g}"
-        return f"Binned: {n:,} {several('number', n)}, {bins:,} bins from {ends}"
+        return f"Binned: {counted(n, 'number')}, {bins:,} bins from {ends}"
 
     def interval(self, credal: CredalSet) -> tuple[Array, Array]:
         """(lower, upper), (n,) each: a prediction interval, from first to last possible bin.

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import is_frame
-from decal._base.errors import InputError, InputWarning, several
+from decal._base.errors import InputError, InputWarning, counted
 from decal._base.numerics import Array, Logits, log_sum_exp, softmax
 from decal._base.row_checks import check_class_names, to_numpy
 from decal._base.set_checks import MANY_MEMBERS, read_frames
 from decal._base.settings import check_flag
-from decal.credal import HullCredalSet, IntervalCredalSet, union
+from decal.credal import HullCredalSet, IntervalCredalSet, row_index, union
 from decal.rows import Rows
 from decal.schema import REMEDY, Schema, check_floor, read_logits
 
@@ -122,6 +122,8 @@ def _parts(
         parts = list(np.moveaxis(array, axis or 0, 0)) if array.ndim == 3 else []
     if len(shape) != 3 or not parts:
         remedy = "Of one model, pass its matrix to decal.decalibrate." if len(shape) == 2 else ""
+        if len(shape) > 3:
+            remedy = "Put pixels or tokens in rows: of each member, classes last, reshape(-1, K)."
         raise InputError("logits", rule, f"shape {shape}", remedy)
     return parts, classes
 
@@ -164,8 +166,8 @@ class Ensemble:
         return len(self.members[0])
 
     def __getitem__(self, rows: Any) -> Ensemble:
-        """The chosen inputs: a slice, a mask or a list of integers."""
-        return Ensemble(self.members[:, rows], self.classes)
+        """The chosen inputs: an integer, a slice, a mask or a list of integers."""
+        return Ensemble(self.members[:, row_index(rows, len(self))], self.classes)
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         """TypeError: how members make one prediction is for the caller to say."""
@@ -173,7 +175,7 @@ class Ensemble:
 
     def __repr__(self) -> str:
         M, n, K = self.members.shape
-        return f"Ensemble: {M:,} {several('member', M)}, {n:,} inputs, {K:,} classes"
+        return f"Ensemble: {counted(M, 'member')}, {counted(n, 'input')}, {K:,} classes"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,12 +224,15 @@ class MemberUnion:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> MemberUnion:
-        """The chosen inputs: a slice, a mask or a list of integers."""
-        return MemberUnion(self.members[:, rows])
+        """The chosen inputs: an integer, a slice, a mask or a list of integers."""
+        return MemberUnion(self.members[:, row_index(rows, len(self))])
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         """TypeError: members are several matrices."""
         raise TypeError("the union of an ensemble. Take a Decalibrator, or pass its mean, e.mean")
+
+    def __repr__(self) -> str:
+        return f"MemberUnion of an {Ensemble(self.members)!r}"
 
 
 def mean_logits(members: Logits) -> Array:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from types import EllipsisType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError, Place
 from decal._base.numerics import Array, Indices, Mask
+from decal._base.pixels import image_levels
 from decal._base.row_checks import check_labels, check_rows, require_matrix, to_numpy
 from decal._base.settings import check_count
 
@@ -60,32 +61,28 @@ class Grid:
         else:
             first, *others = self.shapes[0]
             counts = np.full(first if others else 0, math.prod(others))
-        return self._rows(np.repeat(np.arange(len(counts)), counts)) if len(counts) else None
+        return self.rows([np.repeat(np.arange(len(counts)), counts)]) if len(counts) else None
 
     def flat(self, values: Any, name: str) -> NDArray[Any]:
         """(n,) values of the rows. Those of the first axes alone hold for all that is there."""
-        parts = of_each(values, len(self.shapes), name) if self.several else [values]
         found = []
-        for part, shape in zip(parts, self.shapes, strict=True):
-            array = to_numpy(part, name)
+        for array, shape in self._arrays(values, name):
             if array.shape != shape[: array.ndim] or not (array.ndim or self.several):
-                raise self._misshapen(name, array.shape, shape)
+                raise _misshapen(name, array.shape, shape)
             array = array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
             found.append(np.broadcast_to(array, shape).ravel())
-        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+        return self.rows(found)
 
     def in_rows(self, values: Any, name: str, width: int) -> NDArray[Any]:
         """(n, width) numbers of the classes, given in the shape that the logits came in."""
-        parts = of_each(values, len(self.shapes), name) if self.several else [values]
         found = []
-        for part, axes in zip(parts, self.shapes, strict=True):
-            array = to_numpy(part, name)
+        for array, axes in self._arrays(values, name):
             shape = (*axes[: self.axis], width, *axes[self.axis :])
             if array.shape != shape:
                 rule = f"have the shape of the logits, {shape}"
                 raise InputError(name, rule, f"shape {array.shape}")
             found.append(np.moveaxis(array, self.axis, -1).reshape(-1, width))
-        return self._rows(found[0] if len(found) == 1 else np.concatenate(found))
+        return self.rows(found)
 
     def maps(self, sets: Any) -> Any:
         """Sets of all inputs as maps of their array; of a list of arrays, as a list."""
@@ -94,24 +91,15 @@ class Grid:
         parts = zip(self.shapes, pairwise(self.ends), strict=True)
         return [CredalMaps(sets[a:b], shape, self.axis) for shape, (a, b) in parts]
 
-    def index(self, row: int, column: int | None = None) -> tuple[int, Shape]:
-        """The array that a row, or one of its entries, is from, and the index there."""
-        number = row if self.known is None else int(self.known[row])
-        part = int(np.searchsorted(self.ends, number, side="right")) - 1
-        place = np.unravel_index(number - self.ends[part], self.shapes[part])
-        index = [int(i) for i in place]
-        if column is not None:
-            index.insert(self.axis, column)
-        return part, tuple(index)
-
-    def _rows(self, values: NDArray[Any]) -> NDArray[Any]:
+    def rows(self, parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """What the arrays hold, flattened, of the inputs that are rows."""
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts)
         return values if self.known is None else values[self.known]
 
-    @staticmethod
-    def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
-        rule = f"have the shape of the logits without their classes, {shape}"
-        remedy = _label_remedy(got, [shape]) if name == "labels" else ""
-        return InputError(name, rule, f"shape {got}", remedy)
+    def _arrays(self, values: Any, name: str) -> Iterator[tuple[NDArray[Any], Shape]]:
+        """What was given for each array, and the shape of its inputs."""
+        parts = of_each(values, len(self.shapes), name) if self.several else [values]
+        return zip((to_numpy(part, name) for part in parts), self.shapes, strict=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +114,14 @@ class GridPlace(Place):
 
     def entry(self, row: int, column: int | None = None) -> str:
         """Names one input, or a logit of it."""
-        part, index = self.grid.index(self.first_row + row, column)
-        within = f"in array {part}, " if self.grid.several else ""
-        return f"{within}at index {index if len(index) > 1 else index[0]}"
+        grid, number = self.grid, self.first_row + row
+        number = number if grid.known is None else grid.known[number]
+        part = int(np.searchsorted(grid.ends, number, side="right")) - 1
+        index = [int(i) for i in np.unravel_index(number - grid.ends[part], grid.shapes[part])]
+        if column is not None:
+            index.insert(grid.axis, column)
+        within = f"in array {part}, " if grid.several else ""
+        return f"{within}at index {tuple(index) if len(index) > 1 else index[0]}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -218,10 +211,9 @@ class CredalMaps:
         ignore_index : int, optional
             Inputs with this label are left out.
         """
-        grid = Grid((self.shape,), self.axis)
         if np.shape(labels) != self.shape:
-            raise grid._misshapen("labels", np.shape(labels), self.shape)
-        y = grid.flat(labels, "labels")
+            raise _misshapen("labels", np.shape(labels), self.shape)
+        y = to_numpy(labels, "labels").ravel()
         known = _known(y, ignore_index)
         return (self.flat, y) if known is None else (self.flat[known], y[known])
 
@@ -230,6 +222,10 @@ class CredalMaps:
         from decal.explorer import explore_maps
 
         return explore_maps(self, **options)
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """TypeError: maps are several arrays."""
+        raise TypeError("CredalMaps. Pass their lower, upper, point or possible")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -262,15 +258,6 @@ class CredalMaps:
         return f"CredalMaps: {size} inputs, {K:,} classes, mean width {mean:.3f}"
 
 
-class Flat(NamedTuple):
-    """Logits (n, K), labels and weights (n,), and where they come from."""
-
-    logits: Any
-    labels: Any
-    weights: Any
-    grid: Grid
-
-
 def is_dense(logits: Any) -> bool:
     """Whether logits have other axes than rows and classes, or are a list of images.
 
@@ -294,39 +281,32 @@ def flattened(
     dim: int | None = None,
     ignore_index: int | None = None,
     width: int | None = None,
-) -> Flat:
-    """Rows of logits with classes on any axis, and of labels of the same shape without it.
+) -> tuple[Any, Any, Any, Grid]:
+    """Logits (n, K), labels and weights (n,), and where these rows come from.
 
-    A list holds arrays of different sizes. Inputs whose label is `ignore_index` are left out. A
-    fitted model knows the number of classes, its `width`, which helps to find their axis.
+    Classes may be on any axis of the logits, and labels have their shape without it. A list holds
+    arrays of different sizes. Inputs whose label is `ignore_index` are left out. A fitted model
+    knows the number of classes, its `width`, which helps to find their axis.
     """
     several = isinstance(logits, list | tuple) and _axes(logits) > 1
     arrays = [to_numpy(part, "logits") for part in (logits if several else [logits])]
-    shapes, expected = [z.shape for z in arrays], _label_shapes(labels, len(arrays), several)
-    axis = _class_axis(shapes, expected, dim, width, several=several)
-    if axis is None and expected is not None and len(expected[0]) < 2:
-        require_matrix(logits, labels)  # which says what else it may be
-    if axis is None:
-        raise _no_axis(shapes, expected, width)
+    shapes, answers = [z.shape for z in arrays], None
+    if labels is not None:
+        given = of_each(labels, len(arrays), "labels") if several else [labels]
+        answers = [to_numpy(y, "labels").shape for y in given]
+        if dim is None and len(answers[0]) < 2:
+            require_matrix(logits, labels)  # which says what else it may be
+    axis = class_axis(shapes, answers, dim, width, several=several)
     if len({shape[axis] for shape in shapes}) > 1:
         fact = f"{sorted({shape[axis] for shape in shapes})} on axis {axis}"
         raise InputError("logits", "have as many classes in every array", fact)
     grid = Grid(tuple(_without(shape, axis) for shape in shapes), axis, several)
-    rows = [np.moveaxis(z, axis, -1).reshape(-1, z.shape[axis]) for z in arrays]
-    z = rows[0] if len(rows) == 1 else np.concatenate(rows)
     y = None if labels is None else grid.flat(labels, "labels")
     known = _known(y, ignore_index)
     if known is not None and y is not None:
-        z, y, grid = z[known], y[known], replace(grid, known=known)
-    return Flat(z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid)
-
-
-def _label_shapes(labels: Any, count: int, several: bool) -> list[Shape] | None:
-    """The shapes of the labels of each array, if there are labels."""
-    if labels is None:
-        return None
-    answers = of_each(labels, count, "labels") if several else [labels]
-    return [to_numpy(y, "labels").shape for y in answers]
+        y, grid = y[known], replace(grid, known=known)
+    z = grid.rows([np.moveaxis(z, axis, -1).reshape(-1, z.shape[axis]) for z in arrays])
+    return z, y, None if weights is None else grid.flat(weights, "sample_weight"), grid
 
 
 def of_each(values: Any, count: int, name: str) -> list[Any]:
@@ -363,42 +343,35 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
-def class_axis(shape: Shape, labels: Shape, dim: int | None = None) -> int:
-    """The axis of the classes of logits, by the shape of their labels; InputError if none fits."""
-    axis = _class_axis([shape], [labels], dim, None, several=False)
-    if axis is None or labels != _without(shape, axis):
-        raise _no_axis([shape], [labels], None)
-    return axis
-
-
-def _class_axis(
+def class_axis(
     shapes: Sequence[Shape],
     labels: Sequence[Shape] | None,
-    dim: int | None,
-    width: int | None,
+    dim: int | None = None,
+    width: int | None = None,
     *,
-    several: bool,
-) -> int | None:
-    """The axis of the classes: the one given, or the only one that fits; None if none does."""
+    several: bool = False,
+) -> int:
+    """The axis of the classes: the one given, or the only one that fits labels and width."""
     n = len(shapes[0])
     if n < 2 or any(len(shape) != n for shape in shapes):
         fact = f"shapes {', '.join(map(str, sorted(set(shapes))[:3]))}"
         raise InputError("logits", "have two axes or more, as many in every array", fact)
     if dim is not None:
         return _given_axis(shapes, labels, dim, width)
-    if n == 2 and not several:
-        return 1
+    matrix = n == 2 and not several
     fits = [
         axis
-        for axis in range(n)
+        for axis in ([1] if matrix else range(n))
         if labels in (None, [_without(shape, axis) for shape in shapes])
-        and all(width in (None, shape[axis]) for shape in shapes)
+        and (matrix or all(width in (None, shape[axis]) for shape in shapes))
     ]
     if len(fits) > 1:
         remedy = "Pass dim=1 for (images, classes, height, width), dim=-1 for classes last."
         fact = _shown(shapes, labels)
         raise InputError("dim", "say which axis holds the classes", fact, remedy)
-    return fits[0] if fits else None
+    if not fits:
+        raise _no_axis(shapes, labels, width)
+    return fits[0]
 
 
 def _given_axis(
@@ -414,8 +387,15 @@ def _given_axis(
         raise InputError("dim", f"be the axis of the {width} classes", fact)
     for shape, known in zip(shapes, labels or (), strict=labels is not None):
         if known != _without(shape, axis):
-            raise Grid._misshapen("labels", known, _without(shape, axis))
+            raise _misshapen("labels", known, _without(shape, axis))
     return axis
+
+
+def _misshapen(name: str, got: Shape, shape: Shape) -> InputError:
+    """The error about values that have not the shape of the inputs."""
+    rule = f"have the shape of the logits without their classes, {shape}"
+    remedy = _label_remedy(got, [shape]) if name == "labels" else ""
+    return InputError(name, rule, f"shape {got}", remedy)
 
 
 def _no_axis(
@@ -462,13 +442,29 @@ class Verdict(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """One image or sentence: its number among all, its maps, its words, verdicts on its labels."""
+    """One image or sentence: its number among all, its maps, labels, verdicts on them, its words.
+
+    Labels and verdicts are arrays in the shape of the maps, or None.
+    """
 
     number: int
     maps: CredalMaps
-    labels: Indices | None = None
-    verdicts: NDArray[np.uint8] | None = None
+    labels: Any = None
+    verdicts: Any = None
     tokens: tuple[str, ...] = ()
+    image: Any = None
+
+    @property
+    def levels(self) -> NDArray[np.uint8]:
+        """The image in 8 bits, (H, W) or (H, W, colours)."""
+        return image_levels(self.image, self.maps.shape, self.number)
+
+    @property
+    def errors(self) -> tuple[int, int, int]:
+        """How many inputs are judged, are wrong, and are missed."""
+        verdicts = () if self.verdicts is None else self.verdicts.ravel()
+        right, wrong, missed, _ = np.bincount(verdicts, minlength=len(Verdict)).tolist()
+        return right + wrong + missed, wrong + missed, missed
 
 
 def scenes(
@@ -476,6 +472,7 @@ def scenes(
     axes: int,
     labels: Any = None,
     *,
+    images: Any = None,
     tokens: Any = None,
     rows: Any = None,
     ignore_index: int | None = None,
@@ -483,8 +480,8 @@ def scenes(
 ) -> tuple[list[Scene], int]:
     """Images (of 2 axes) or sentences (of 1) one by one, and how many there are in all.
 
-    `rows` are their numbers, or how many of the first ones to take; by default at most `most`.
-    `tokens` are the words of each sentence. In a batch they may be fewer: the others are padding.
+    `rows` are those to take, see `chosen`; by default at most `most`. `tokens` are the words of
+    each sentence. In a batch they may be fewer: the others are padding.
     """
     batch = isinstance(maps, CredalMaps) and len(maps.shape) == axes + 1
     several = batch or isinstance(maps, list | tuple)
@@ -498,19 +495,27 @@ def scenes(
             raise InputError("maps", rule, got, remedy)
     if len({(part.flat.shape[1], part.classes) for part in parts}) != 1:
         raise InputError("maps", "have the same classes, and be at least one", f"{len(parts)}")
-    taken: Any = range(len(parts))[:most]
-    if isinstance(rows, int | np.integer):
-        taken = range(len(parts))[: check_count(rows, "rows")]
-    elif rows is not None:
-        taken = check_rows(rows, len(parts)).tolist()
-    answers = [None] * len(parts)
-    if labels is not None:
-        answers = of_each(labels, len(parts), "labels") if several else [labels]
-    found = [_judged(Scene(i, parts[i]), answers[i], ignore_index) for i in taken]
+    taken = range(len(parts))[:most] if rows is None else chosen(rows, len(parts))
+
+    def each(values: Any, name: str) -> list[Any]:
+        if values is None:
+            return [None] * len(parts)
+        return of_each(values, len(parts), name) if several else [values]
+
+    answers, pictures = each(labels, "labels"), each(images, "images")
+    found = [Scene(i, parts[i], image=pictures[i]) for i in taken]
+    found = [_judged(scene, answers[scene.number], ignore_index) for scene in found]
     if tokens is not None:
-        words = of_each(tokens, len(parts), "tokens") if several else [tokens]
+        words = each(tokens, "tokens")
         found = [_worded(scene, words[scene.number], padded=batch) for scene in found]
     return found, len(parts)
+
+
+def chosen(rows: Any, total: int) -> list[int]:
+    """The numbers listed in `rows`, or those of so many first ones."""
+    if np.ndim(rows) > 0:
+        return [*check_rows(rows, total)]
+    return [*range(total)][: check_count(rows, "rows")]
 
 
 def in_words(names: Sequence[str], *, ordered: bool, node: str = "", most: int = 4) -> str:
@@ -530,10 +535,9 @@ def _worded(scene: Scene, tokens: Any, *, padded: bool) -> Scene:
     (room,), n = scene.maps.shape, len(tokens)
     if n > room or n == 0 or (n < room and not padded):
         raise InputError(where, f"be {room}, one for each of the logits", f"{n}")
-    y, verdicts = scene.labels, scene.verdicts
-    if y is not None and verdicts is not None:
-        y, verdicts = y[:n], verdicts[:n]
-    return Scene(scene.number, scene.maps[:n], y, verdicts, tuple(tokens))
+    cut = {name: getattr(scene, name) for name in ("labels", "verdicts")}
+    cut = {name: None if values is None else values[:n] for name, values in cut.items()}
+    return replace(scene, maps=scene.maps[:n], tokens=tuple(tokens), **cut)
 
 
 def _judged(scene: Scene, labels: Any, ignore_index: int | None) -> Scene:
@@ -542,7 +546,7 @@ def _judged(scene: Scene, labels: Any, ignore_index: int | None) -> Scene:
         return scene
     maps, y = scene.maps, to_numpy(labels, "labels")
     if y.shape != maps.shape:
-        raise Grid._misshapen("labels", y.shape, maps.shape)
+        raise _misshapen("labels", y.shape, maps.shape)
     K = maps.flat.shape[1]
     known = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
     truth = np.zeros(y.shape, dtype=np.intp)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decal._base.errors import InputError, listing, several
+from decal._base.errors import InputError, counted, listing, several
 from decal._base.numerics import Array, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_flag
@@ -133,7 +133,7 @@ class Promise:
         """What it rests on: "1,269 rows", or so many images."""
         if self.unit is None:
             return rows_text(self.rows)
-        return f"{self.rows:,} {several(self.unit, self.rows)}"
+        return counted(self.rows, self.unit)
 
     def lines(self) -> list[str]:
         """The promise, what it costs, and notes: a sentence or two each."""

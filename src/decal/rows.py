@@ -229,8 +229,8 @@ class Rows:
         labels, classes, order = _from_ordered(logits, labels, classes, schema)
         axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
         if _has_axes(logits, schema, **axes):
-            flat = flattened(logits, labels, sample_weight, **axes, width=schema.width)
-            logits, labels, sample_weight, grid = flat
+            axes["width"] = schema.width
+            logits, labels, sample_weight, grid = flattened(logits, labels, sample_weight, **axes)
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
         shaped["order"] = order

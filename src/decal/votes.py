@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import class_columns, is_frame
-from decal._base.errors import InputError, is_whole_number, listing, require_all, several
+from decal._base.errors import InputError, counted, is_whole_number, listing, require_all
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.row_checks import (
     MISSING,
@@ -165,11 +165,11 @@ class Votes:
 
     def __repr__(self) -> str:
         n, K = self.shape
-        said = f"Votes: {n:,} {several('input', n)}, {K:,} classes, "
+        said = f"Votes: {counted(n, 'input')}, {K:,} classes, "
         if not self.counted:
             return said + "distributions"
         least, most = int(self.number.min()), int(self.number.max())
-        each = f"{least} to {most} labels" if least < most else f"{most} {several('label', most)}"
+        each = f"{least} to {most} labels" if least < most else f"{counted(most, 'label')}"
         return f"{said}{each} each"
 
 

@@ -138,7 +138,7 @@ def test_a_list_of_batches_is_refused_with_the_way_to_join_them():
     error = raised(check_labels, [np.zeros(3, int)] * 2, rows=6, classes=3)
     assert str(error).endswith("Join batches first: numpy.concatenate(labels).")
     error = raised(check_logits, batches[:2])
-    assert str(error).endswith("numpy.concatenate(logits). Of an ensemble, take the members' mean.")
+    assert str(error).endswith("Of an ensemble, pass decal.ensemble(logits).mean.")
     assert "argmax" in str(raised(check_labels, list(np.eye(3)), rows=3, classes=3))
     other = [np.zeros((4, 3)), np.zeros((4, 2))]  # which cannot be joined
     assert "Join" not in str(raised(to_numpy, other, "logits"))

@@ -775,7 +775,7 @@ def test_a_wish_of_images_is_granted_and_one_of_pixels_warned_of(pixels):
     succeed("predict", "p.npz", "patients.npz", *FIT[4:6], "--id-column", "patient", "-o", "n.npz")
     assert read_npz("n.npz")["patient"].tolist() == np.repeat(patients, 20).tolist()
     np.savez("patients.npz", logits=z, labels=y, patient=np.arange(19))
-    assert "id must have as many rows as logits" in refused(
+    assert "id must have the shape of the logits without their classes, (20, 4, 5)" in refused(
         "fit", "patients.npz", *FIT[4:], "--miss", 0.3, *by
     )
     assert "unit must go with --miss:" in refused(
@@ -792,6 +792,13 @@ def test_files_of_more_axes_that_do_not_fit_are_refused(pixels):
     np.save("turned.npy", y.swapaxes(1, 2))
     assert "shape of the logits without their classes, (20, 4, 5): got shape (20, 5, 4)" in refused(
         "fit", "pixels.npy", "--labels", "turned.npy", "--dim", 1, *out
+    )
+    np.save("cut.npy", y[:, :2])
+    assert "without their classes, (20, 4, 5): got shape (20, 2, 5) in cut.npy" in refused(
+        "fit", "pixels.npy", "--labels", "cut.npy", "--dim", 1, *out
+    )
+    assert "255 often means no label: pass --ignore-index 255, or leave" in refused(
+        "fit", "pixels.npy", "--labels", "masks.npy", "--dim", 1, *out
     )
     assert "dim must be an axis of pixels.npy: got 4" in refused(
         "fit", "pixels.npy", "--labels", "masks.npy", "--dim", 4, *out
@@ -887,4 +894,6 @@ def test_outputs_that_cannot_be_are_refused(model):
     asked = ("predict", model, "logits.npy")
     assert "be .npz, .csv or .parquet with --top" in refused(*asked, "-o", "x.npy", "--top", 2)
     assert "dtype must be one of" in refused(*asked, "-o", "x.npz", "--dtype", "int8")
-    assert "kept must go without" in refused(*asked, "-o", "x.npz", "--kept", "--top", 2)
+    assert "kept must go without dtype and top: got top 2" in refused(
+        *asked, "-o", "x.npz", "--kept", "--top", 2
+    )

@@ -200,6 +200,7 @@ def test_images_that_are_asked_for_are_thinned_until_they_fit_or_refused(monkeyp
         ({"names": ["a"]}, "names must be 3, one for each: got 1"),
         ({"rows": [5]}, "rows must lie in 0 to 2"),
         ({"truth": np.zeros((3, 4, 5, 6))}, "truth must be left out for pixels and tokens"),
+        ({"texts": ["a"]}, "texts must be left out .* Pass the words as tokens"),
         ({"alphas": [0.9]}, "alphas must be left out for pixels and tokens"),
         ({"compare": (None, None)}, "compare must be left out for pixels and tokens"),
         ({"start": 2.0}, "alpha must lie between 0 and 1"),

@@ -17,6 +17,12 @@ def test_a_row_out_of_range_is_named(draw, row):
         draw(BOX, row)
 
 
+def test_maps_are_told_to_pass_some_of_their_inputs():
+    maps = decal.CredalMaps(BOX, (2,), 1)
+    with pytest.raises(ValueError, match=r"got CredalMaps. Pass some inputs: maps\[mask\].flat"):
+        decal.plot.intervals(maps)
+
+
 @pytest.mark.parametrize("draw", ROW_FIGURES.values(), ids=ROW_FIGURES)
 def test_a_row_without_distributions_is_named(draw):
     empty = decal.IntervalCredalSet([[0.2] * 3, [0.5] * 3], [[0.5] * 3, [0.6] * 3])

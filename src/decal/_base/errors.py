@@ -232,6 +232,11 @@ def several(what: str, count: float = 2) -> str:
     return f"{what}es" if what.endswith(("s", "x", "z", "ch", "sh")) else f"{what}s"
 
 
+def counted(count: float, what: str) -> str:
+    """A number of things, such as "1 image" or "1,200 images"."""
+    return f"{count:,.0f} {several(what, count)}"
+
+
 def listing(names: Sequence[str]) -> str:
     """Names in a message, not too many of them."""
     more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""

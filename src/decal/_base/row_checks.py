@@ -46,12 +46,8 @@ SEVERAL_LABELS = (
     "decal.MultiLabelDecalibrator; if several people said which one it has, decal.Votes."
 )
 
-IGNORED = -100  # the label of rows that losses of PyTorch leave out
-LEAVE_OUT: Words = (
-    f"Losses of PyTorch ignore {IGNORED}: pass ",
-    Setting("ignore_index", IGNORED),
-    ", or leave such rows out.",
-)
+# Labels that mean none, to losses of PyTorch and in segmentation.
+IGNORED = {-100: "Losses of PyTorch ignore -100", 255: "Of pixels, 255 often means no label"}
 
 ONE_SCORE = "For a binary classifier with one score, stack it as [zeros, score]."
 
@@ -101,7 +97,7 @@ def _require_joined(parts: Any, name: str) -> None:
     join = JOINING.get(type(parts[0]).__module__.partition(".")[0], "numpy.concatenate")
     alike = len(set(shapes)) == 1 and len(shapes[0]) == 2
     fact = f"a {type(parts).__name__} of {len(parts)}, of shapes {listing([*map(str, shapes)])}"
-    other = " Of an ensemble, take the members' mean." if alike else ""
+    other = " Of an ensemble, pass decal.ensemble(logits).mean." if alike else ""
     if name == "logits" and not alike and len(shapes[0]) == 2 and not hasattr(parts[0], "columns"):
         other = " Of sentences, pass dim=-1."
     raise InputError(name, "be one array", fact, f"Join batches first: {join}({name}).{other}")
@@ -198,7 +194,7 @@ def check_labels(
     names: Sequence[str] | None = None,
     in_table: bool = False,
     place: Place = IN_ARRAY,
-    advice: str = "If they are names, name the columns with classes=, in their order.",
+    advice: Words = "If they are names, name the columns with classes=, in their order.",
 ) -> NDArray[np.intp]:
     """(rows,) integers in 0..classes-1; labels that are text are looked up among the `names`.
 
@@ -223,9 +219,18 @@ def check_labels(
         raise place.error("labels", f"be integers 0 to {classes - 1}", fact, advice)
     rule = f"lie in 0 to {classes - 1}, the columns of logits"
     fits = (array >= 0) & (array < classes)
-    ignored = bool(array.size) and array[fits.argmin()] == IGNORED
-    require_all(fits, array, "labels", rule, place=place, advice=LEAVE_OUT if ignored else "")
+    advice = _leave_out(array, fits, classes)
+    require_all(fits, array, "labels", rule, place=place, advice=advice)
     return array.astype(np.intp)
+
+
+def _leave_out(labels: NDArray[Any], fine: NDArray[np.bool_], classes: int) -> Words:
+    """What to do about the first label that is not fine, if it may mean none."""
+    first = str(labels[fine.argmin()]) if labels.size else ""
+    for label, known in IGNORED.items():
+        if first == str(label) and (label < 0 or classes > 2):  # masks of two are 0 and 255
+            return f"{known}: pass ", Setting("ignore_index", label), ", or leave such rows out."
+    return ""
 
 
 def _missing(row: int, place: Place) -> ValueError:
@@ -269,7 +274,8 @@ def label_numbers(
         row = int(found.argmin())
         if not isinstance(labels[row], str) and str(labels[row]) in MISSING:
             raise _missing(row, place)
-    require_all(found >= 0, labels, "labels", rule, place=place)
+    advice = _leave_out(labels, found >= 0, columns or len(names))
+    require_all(found >= 0, labels, "labels", rule, place=place, advice=advice)
     return found
 
 
@@ -477,9 +483,10 @@ def require_matrix(values: Any, labels: Any, name: str = "logits") -> None:
         advice = _about_axes(shape, flat, name, tensor)
     else:
         advice = " ".join(
-            f"If axis {axis} holds the members of an ensemble, pass their mean, "
-            f"{name}.mean(axis={axis}), or make a decal.HullCredalSet(probabilities, axis={axis}) "
-            "of their probabilities." + " If it holds positions, choose one." * (axis == 1)
+            f"If axis {axis} holds the members of an ensemble, pass their mean prediction, "
+            f"decal.ensemble({name}{', axis=1' * axis}).mean."
+            + " If it holds positions, choose one."
+            * (axis == 1)
             for axis in spare
         ) or _about_axes(shape, [], name, tensor)
     raise _no_matrix(values, name, IN_ARRAY, advice)
@@ -501,7 +508,7 @@ def _about_axes(
         ("The shape does not tell" if fits else "Nothing tells")
         + " which axis holds the classes: "
         + ", ".join(f"if it is axis {axis}, pass {flattened(axis)}" for axis in possible)
-        + ("." if fits else f"; of an ensemble, the members' mean, {name}.mean(axis=0).")
+        + ("." if fits else f"; of an ensemble, decal.ensemble({name}).mean.")
     )
 
 

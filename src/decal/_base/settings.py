@@ -76,10 +76,13 @@ def require_one(**given: Any) -> None:
         raise InputError(f"{first} or {second}", "be given, one of them", fact)
 
 
-def check_keywords(given: Iterable[str], function: str, *takers: Callable[..., Any]) -> None:
+def check_keywords(
+    given: Iterable[str], function: str, *takers: Callable[..., Any], without: Sequence[str] = ()
+) -> None:
     """TypeError about an argument of a function that neither it nor what it calls takes."""
     parameters = [p for taker in takers for p in signature(taker).parameters.values()]
-    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "self")
+    left = ("self", *without)
+    named = (p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name not in left)
     known = list(dict.fromkeys(named))
     for name in given:
         if name not in known:
@@ -104,6 +107,13 @@ def check_flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InputError(name, "be True or False", f"{value!r:.60}")
     return bool(value)
+
+
+def check_axis(value: Any) -> int:
+    """The number of an axis, perhaps from the end."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError("dim", "be the number of an axis", repr(value))
+    return value
 
 
 def check_count(value: Any, name: str, *, least: int = 1) -> int:

@@ -151,7 +151,7 @@ def _local_of(model: Decalibrator) -> Local:
 
 def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
     if not isinstance(data.logits, np.ndarray):
-        fact = f"{type(data.logits).__name__}, which do not tell the loss of every class"
+        fact = f"{type(data.logits).__name__}, without the loss of every class"
         remedy = "Wish for miss or width."
         raise InputError("logits", "be a matrix of all classes for hold", fact, remedy)
     reference = model.reference_model

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from decal._base.confidences import Confidences
-from decal._base.errors import DecalWarning, InputError, several
+from decal._base.errors import DecalWarning, InputError, counted
 from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
 from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
@@ -305,8 +305,8 @@ class Wish:
             least = math.ceil(1e4 / (rows + 1)) / 1e4
             side = f"at least {least:g}" if self.name == "miss" else f"at most {1 - least:g}"
             what = self.unit or "row"
-            rule = f"be {side} with {rows:,} {several(what, rows)}"
-            remedy = f"It needs {needed:,} {several(what, needed)}."
+            rule = f"be {side} with {counted(rows, what)}"
+            remedy = f"It needs {counted(needed, what)}."
             raise InputError(self.name, rule, f"{self.target:g}", remedy)
 
     def _count(self, rows: Rows) -> int:

@@ -168,10 +168,11 @@ def explore(
         second = None
         if compare is not None and other is not None:
             with open_logits(compare_logits or logits, other) as source:
-                second = _of_logits(other), source.all().logits, compare_name or compare.stem
+                others = source.all().logits
+            second = _with(other, **OF_LOGITS), others, compare_name or compare.stem
         shown |= {"labels": data.labels, "truth": data.truth, "ids": data.ids}
         at_levels = {"alphas": slider, "start": start, "compare": second}
-        page = _page(_of_logits(fitted), data.logits, shown, at_levels)
+        page = _page(_with(fitted, **OF_LOGITS), data.logits, shown, at_levels)
     if out is None:
         page.serve(port, not no_browser)
         return
@@ -198,14 +199,9 @@ def _page_of_maps(
         shown["labels"] = np.concatenate([*source.labels.read()]).reshape(shape)
     texts = shown.pop("texts")
     if texts is not None:
-        words = (text.split() if isinstance(text, str) else list(text) for text in texts)
-        shown["tokens"] = list(words)
-    meaning = reading.meaning(model)
-    found = model.with_settings(**meaning)
-    found.promise = model.promise
-    return explorer.explore(
-        found, np.moveaxis(z, -1, axis), dim=axis, ignore_index=reading.ignore_index, **shown
-    )
+        shown["tokens"] = [t.split() if isinstance(t, str) else list(t) for t in texts]
+    found, z = _with(model, **reading.meaning(model)), np.moveaxis(z, -1, axis)
+    return explorer.explore(found, z, dim=axis, ignore_index=reading.ignore_index, **shown)
 
 
 def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShift:
@@ -218,11 +214,14 @@ def _load(path: Path, *, one_level: bool) -> decal.Decalibrator | decal.LabelShi
     return decal.LabelShift.load(path)
 
 
-def _of_logits(model: Any) -> Any:
-    """The model and its promise, for logits: those of a file of probabilities are by now."""
-    found = model.with_settings(probabilities=False, floor=None)
+def _with(model: Any, **settings: Any) -> Any:
+    """The model with other settings and the same promise."""
+    found = model.with_settings(**settings)
     found.promise = model.promise
     return found
+
+
+OF_LOGITS: dict[str, Any] = {"probabilities": False, "floor": None}  # what files give as logits
 
 
 def _page(

@@ -13,7 +13,7 @@ from typing import Any
 
 import typer
 
-from decal._base.errors import InputError, Words
+from decal._base.errors import InputError, Words, counted
 from decal.cli.options import Reading
 from decal.cli.terminal import OPTIONS, progress_bar, say
 from decal.credal import IntervalCredalSet
@@ -177,7 +177,7 @@ def check_intervals(
         named = "--id-column" if ids else "--top" if written.top else ""
         if named and (file_format or out.suffix).lower().lstrip(".") == "npy":
             rule = f"be .npz, .csv or .parquet with {named}"
-            raise InputError("output", rule, ".npy, which has no room for names")
+            raise InputError("output", rule, ".npy, which holds one array")
     elif file_format not in (None, "parquet"):
         raise InputError("format", "be parquet for a folder", f"{file_format}")
 
@@ -212,7 +212,7 @@ class Predictions:
                     noticed.add(chunk, credal)
         if noticed is not None:
             noticed.warn()
-        told = f"{rows:,} inputs{self.level}, mean width {width / rows:.3f}"
+        told = f"{counted(rows, 'input')}{self.level}, mean width {width / rows:.3f}"
         say(f"Wrote {out}: {told}", style="green")
 
     def to_folder(

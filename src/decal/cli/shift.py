@@ -15,7 +15,7 @@ import numpy as np
 from rich.table import Table
 
 import decal
-from decal._base.errors import InputError, Words
+from decal._base.errors import InputError, Words, counted
 from decal._base.numerics import Logits
 from decal._base.settings import check_choice, check_share
 from decal.cli import options, terminal
@@ -272,7 +272,7 @@ def frequency_table(found: Frequencies, test: ShiftTest) -> Table:
         line = [found.classes[k], f"{found.before[k]:.3f}", f"{found.estimate[k]:.3f}", interval]
         lines.append([*line, p_value] if known else line)
     left = len(order) - len(shown)
-    inputs = "1 input" if found.inputs == 1 else f"{found.inputs:,.0f} inputs"
+    inputs = counted(found.inputs, "input")
     return terminal.table(
         f"{inputs}, intervals at {found.confidence:g}",
         ["class", "before", "now", "interval", *known],

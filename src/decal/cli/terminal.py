@@ -101,7 +101,7 @@ class Options(Dialect):
 
     def setting(self, name: str, value: object) -> str:
         """Writes an option, with its value unless it is a flag."""
-        option = CALLED.get(name, f"--{name}")
+        option = CALLED.get(name, f"--{name.replace('_', '-')}")
         return option if value is None or value is True else f"{option} {value}"
 
 

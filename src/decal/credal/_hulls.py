@@ -105,7 +105,8 @@ class HullCredalSet(NonemptySet):
         return hull_entropy.upper_entropy(self.vertices)
 
     def _size(self) -> str:
-        return f"{self.vertices.shape[1]:,} vertices, "
+        M = self.vertices.shape[1]
+        return "1 vertex, " if M == 1 else f"{M:,} vertices, "
 
     @property
     def _arrays(self) -> tuple[Array]:

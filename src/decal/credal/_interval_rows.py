@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.data_frames import ROW, Index, Numbers, check_index, name_of, require_same_order
-from decal._base.errors import needs, several
+from decal._base.errors import counted, needs, several
 from decal._base.markup import bar, table
 from decal._base.numerics import Array, Mask, read_only
 
@@ -70,6 +70,10 @@ class IntervalRows(ABC):
 
     def __len__(self) -> int:
         return len(self.lower)
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        """TypeError: sets are several arrays."""
+        raise TypeError(f"credal sets, {type(self).__name__}. Pass their lower, upper or point")
 
     def __getitem__(self, rows: Any) -> Self:
         """The credal set of the chosen rows: an integer, a slice, a mask or a list of integers."""
@@ -164,7 +168,7 @@ class IntervalRows(ABC):
         n, K = self.shape
         width = f", mean width {np.mean(self.upper - self.lower):.3f}" if n else ""
         names = self.classes or tuple(map(str, range(K)))
-        size = f"{_counted(n, 'input')}, {self._size()}{_counted(K, self._of)}{width}"
+        size = f"{counted(n, 'input')}, {self._size()}{counted(K, self._of)}{width}"
         lines = [f"{type(self).__name__}: {size}"]
         called = [self.input_name(row) for row in range(min(n, ROWS_SHOWN))]
         called = [name if len(name) <= 40 else f"{name[:39]}…" for name in called]
@@ -220,11 +224,6 @@ class IntervalRows(ABC):
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
-
-
-def _counted(number: int, thing: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {several(thing, number)}"
 
 
 def row_index(rows: Any, count: int) -> Any:

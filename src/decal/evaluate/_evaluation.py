@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from decal._base.errors import needs, several
+from decal._base.errors import counted, needs
 from decal._base.numerics import Array, Indices, Mask
 from decal.credal import CredalSet
 from decal.votes import Votes
@@ -89,21 +89,16 @@ class Evaluation:
             promise=promise,
             classes=sets.classes,
         )
-        rated = isinstance(labels, Votes) and getattr(promise, "tolerate", None) is not None
+        rated = isinstance(labels, Votes) and found._tolerated is not None
         return found.with_units(missed, row) if rated else found
 
     def with_units(self, missed: Mask | Array, units: Indices) -> Self:
         """With the units (n,) that inputs are parts of, of which these, or shares, are `missed`."""
         _, which, rows = np.unique(units, return_inverse=True, return_counts=True)
         shares = np.bincount(which, missed, minlength=len(rows)) / rows
-        tolerated = getattr(self.promise, "tolerate", None)
-        bad = 0.0 if tolerated is None else float((shares > tolerated).sum())
-        total: dict[str, Any] = {
-            "units": float(len(rows)),
-            "unit_misses": float(shares.sum()),
-            "bad_units": bad,
-        }
-        return replace(self, **total)
+        bad = 0.0 if self._tolerated is None else float((shares > self._tolerated).sum())
+        found, missing = float(len(rows)), float(shares.sum())
+        return replace(self, units=found, unit_misses=missing, bad_units=bad)
 
     def __add__(self, other: Evaluation) -> Self:
         """Of the inputs of both."""
@@ -155,7 +150,8 @@ class Evaluation:
     @property
     def class_gap(self) -> float:
         """How far miss rates of classes are from the one promised, or of all, in their mean."""
-        wanted = self.promise.target if self._promises_miss else self.miss_rate
+        promised = self.promise is not None and self.promise.kind == "miss"
+        wanted = self.promise.target if promised else self.miss_rate
         return float(np.nanmean(np.abs(self.class_miss_rates - wanted)))
 
     @property
@@ -171,12 +167,12 @@ class Evaluation:
     @property
     def bad_unit_rate(self) -> float | None:
         """The share of units of which more is missed than the promise tolerates."""
-        tolerated = getattr(self.promise, "tolerate", None)
-        return None if tolerated is None or not self.units else self.bad_units / self.units
+        asked = self._tolerated is not None and self.units
+        return self.bad_units / self.units if asked else None
 
     @property
-    def _promises_miss(self) -> bool:
-        return self.promise is not None and self.promise.kind == "miss"
+    def _tolerated(self) -> float | None:
+        return getattr(self.promise, "tolerate", None)
 
     # Reading it
 
@@ -211,8 +207,7 @@ class Evaluation:
 
     def __repr__(self) -> str:
         K = len(self.class_rows)
-        inputs = "1 input" if self.rows == 1 else f"{self.rows:,} inputs"
-        lines = [f"Evaluation: {inputs}, {K:,} classes", *self._sentences()]
+        lines = [f"Evaluation: {counted(self.rows, 'input')}, {K:,} classes", *self._sentences()]
         lines = [textwrap.fill(line, LINE) for line in lines]
         worst = np.argsort(-np.nan_to_num(self.class_miss_rates, nan=-1.0), kind="stable")
         shown = [k for k in worst[:LINES_SHOWN] if self.class_rows[k]]
@@ -231,7 +226,7 @@ class Evaluation:
         found = f"Found: {self.miss_rate:.1%} of {labels} are outside the kept classes"
         if self.units:
             found += f", {self.unit_miss_rate:.1%} on average"
-            found += f" over {self.units:,.0f} {several(unit, self.units)}"
+            found += f" over {counted(self.units, unit)}"
         if self.bad_unit_rate is not None:
             bad = f"{self.promise.tolerate:g} of their labels in {self.bad_unit_rate:.1%} of them"
             found += f", and more than {bad}"

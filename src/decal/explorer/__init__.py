@@ -25,7 +25,7 @@ from decal._base.data_frames import (
     name_of,
     require_same_order,
 )
-from decal._base.errors import InputError, needs, several
+from decal._base.errors import InputError, counted, needs
 from decal._base.numerics import Array, softmax
 from decal._base.row_checks import check_distributions
 from decal._base.settings import check_keywords
@@ -103,10 +103,9 @@ class SceneExploration(Exploration):
 
     def __repr__(self) -> str:
         header = self.payload.header
-        images = header["kind"] == "image"
-        inputs = f"{header['inputs']['count']:,} {'pixels' if images else 'tokens'}"
-        shown, classes = len(header["scenes"]), len(header["classes"])
-        scenes = f"{shown:,} {several(header['kind'], shown)}"
+        part = "pixel" if header["kind"] == "image" else "token"
+        inputs = counted(header["inputs"]["count"], part)
+        scenes, classes = counted(len(header["scenes"]), header["kind"]), len(header["classes"])
         return (
             f"Exploration: {header['title']}, {scenes}, {inputs}, {classes:,} classes\n"
             '  .save("page.html") writes it as a file, .serve() opens it in a browser'
@@ -194,7 +193,8 @@ def explore(
                    "slots": slots, "compare": compare}  # fmt: skip
         for argument, value in unknown.items():
             if value is not None:
-                raise InputError(argument, "be left out for pixels and tokens", "one")
+                remedy = "Pass the words as tokens." if argument == "texts" else ""
+                raise InputError(argument, "be left out for pixels and tokens", "one", remedy)
         return _explore_dense(
             model, logits, dim, start, labels=labels, images=images, tokens=tokens, names=names,
             rows=rows, ignore_index=ignore_index, title=title or name,

@@ -12,12 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError
-from decal._base.numerics import Array, Indices, Mask
-from decal._base.pixels import image_levels
-from decal._base.row_checks import check_rows
-from decal._base.settings import check_count
+from decal._base.numerics import Array, Indices
 from decal.explorer._payload import Arrays, Payload
-from decal.grids import CredalMaps, Scene, Verdict, in_words, of_each, scenes
+from decal.grids import CredalMaps, Scene, Verdict, chosen, in_words, scenes
 
 MOST = {2: 400_000, 1: 20_000}
 """Pixels, or tokens, that one page holds: 2 to 3 MB, of nothing but noise in many classes 5."""
@@ -27,6 +24,7 @@ LONGEST_SIDE = 256  # pixels: of longer images some lines are left out
 COARSEST = 8  # of so many lines at least one is drawn
 FOREMOST = 6  # classes of a token whose ranges are shown
 MOST_IN_LEGEND = 24
+ORDERS = {"Errors first": "wrong", "Misses first": "missed", "Doubts first": "one class left"}
 
 
 def scene_payload(
@@ -45,13 +43,11 @@ def scene_payload(
     Shares are of all pixels or tokens of each image or sentence, shown or not.
     """
     axes = 2 if tokens is None else 1
-    found, total = scenes(maps, axes, labels, tokens=tokens, ignore_index=ignore_index)
-    several = not isinstance(maps, CredalMaps) or len(maps.shape) > axes
+    found, total = scenes(
+        maps, axes, labels, images=images, tokens=tokens, ignore_index=ignore_index
+    )
     if names is not None and len(names) != total:
         raise InputError("names", f"be {total}, one for each", f"{len(names)}")
-    pictures = None
-    if images is not None:
-        pictures = of_each(images, total, "images") if several else [images]
     counts = np.array([_counts(scene) for scene in found], dtype=float)
     shares = [_shares(of_one, labelled=labels is not None) for of_one in counts]
     orders = _orders(shares)
@@ -59,15 +55,12 @@ def scene_payload(
     place = {scene.number: at for at, scene in enumerate(shown)}
     thin = (slice(None, None, step),) * axes
     cut = [scene.maps[thin] for scene in shown]
-    kept = np.concatenate([part.flat.possible_mask() for part in cut])
-    codes, sets = _distinct_sets(cut, kept)
+    codes, sets = _distinct_sets(cut)
     predicted = np.concatenate([part.prediction.ravel() for part in cut])
-    sure = np.concatenate([part.flat.point.max(axis=1) for part in cut])
-    width = np.concatenate([part.width.ravel() for part in cut])
     arrays: Arrays = {
         "prediction": _small(predicted),
-        "sure": _percent(sure),
-        "width": _percent(width),
+        "sure": _percent([part.flat.point.max(axis=1) for part in cut]),
+        "width": _percent([part.width.ravel() for part in cut]),
         "set": _small(codes),
     }
     for name in () if labels is None else ("labels", "verdicts"):
@@ -77,11 +70,10 @@ def scene_payload(
         arrays |= _foremost(cut, predicted, arrays)
     first, K = shown[0].maps, shown[0].maps.flat.shape[1]
     channels = []
-    for at, scene in enumerate(shown if pictures is not None else ()):
-        assert pictures is not None
-        levels = image_levels(pictures[scene.number], scene.maps.shape, scene.number)[thin]
-        arrays[f"picture/{at}"] = levels.reshape(*levels.shape[:2], -1)
-        channels.append(arrays[f"picture/{at}"].shape[2])
+    for at, scene in enumerate(shown if images is not None else ()):
+        levels = np.atleast_3d(scene.levels[thin])
+        arrays[f"picture/{at}"] = levels
+        channels.append(levels.shape[2])
     kind = "image" if axes == 2 else "sentence"
     header = {
         "title": title,
@@ -114,10 +106,7 @@ def scene_payload(
 def _counts(scene: Scene) -> tuple[float, ...]:
     """Inputs, the sum of their widths, those with one class left; judged, wrong, missed ones."""
     alone = scene.maps.flat.possible_mask().sum(axis=1) == 1
-    verdicts = np.zeros(0) if scene.verdicts is None else scene.verdicts
-    judged = verdicts[verdicts != Verdict.IGNORED]
-    wrong, missed = (judged != Verdict.RIGHT).sum(), (judged == Verdict.MISSED).sum()
-    return len(alone), scene.maps.width.sum(), alone.sum(), len(judged), wrong, missed
+    return len(alone), scene.maps.width.sum(), alone.sum(), *scene.errors
 
 
 def _shares(counts: Array, *, labelled: bool) -> dict[str, float]:
@@ -129,21 +118,19 @@ def _shares(counts: Array, *, labelled: bool) -> dict[str, float]:
 
 def _orders(shares: Sequence[Mapping[str, float]]) -> list[tuple[str, list[int]]]:
     """The orders that a page offers, that of what is worth a look first."""
-    keys = {"Errors first": "wrong", "Misses first": "missed", "Doubts first": "one class left"}
-
-    def sorted_by(key: str) -> list[int]:
-        sign = 1 if key == "one class left" else -1
-        return sorted(
-            range(len(shares)), key=lambda n: (sign * shares[n][key], -shares[n]["width"])
-        )
-
-    found = [(title, sorted_by(key)) for title, key in keys.items() if key in shares[0]]
-    return [*found, ("In their order", [*range(len(shares))])]
+    every = [*range(len(shares))]
+    found = []
+    for title, key in ORDERS.items():
+        if key in shares[0]:
+            sign = 1 if key == "one class left" else -1
+            ranks = [(sign * of_one[key], -of_one["width"]) for of_one in shares]
+            found.append((title, sorted(every, key=ranks.__getitem__)))
+    return [*found, ("In their order", every)]
 
 
 def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene], int]:
     """What is shown, and of how many lines one is."""
-    axes, total = len(found[0].maps.shape), len(found)
+    axes = len(found[0].maps.shape)
     most = MOST[axes]
 
     def size(scene: Scene, step: int) -> int:
@@ -156,10 +143,7 @@ def _taken(found: list[Scene], rows: Any, look: list[int]) -> tuple[list[Scene],
         count = min(MOST_SCENES, max(1, int(np.searchsorted(ends, most, side="right"))))
         taken = sorted(look[:count])
     else:
-        listed = np.ndim(rows) > 0
-        every = [*range(total)]
-        taken = check_rows(rows, total).tolist() if listed else every[: check_count(rows, "rows")]
-        step = 1
+        taken, step = chosen(rows, len(found)), 1
         while sum(size(found[n], step) for n in taken) > most and step < COARSEST and axes == 2:
             step += 1
     count = sum(size(found[n], step) for n in taken)
@@ -180,25 +164,24 @@ def _partly(shown: int, total: int, kind: str, step: int, *, chosen: bool) -> st
     return " ".join(said)
 
 
-def _distinct_sets(parts: list[CredalMaps], kept: Mask) -> tuple[Indices, list[list[Any]]]:
+def _distinct_sets(parts: list[CredalMaps]) -> tuple[Indices, list[list[Any]]]:
     """(n,) the set of each input by its number, and of each distinct set its words and size."""
+    kept = np.concatenate([part.flat.possible_mask() for part in parts])
     bits = np.packbits(kept, axis=1)
-    whole = np.ascontiguousarray(bits).view(np.dtype((np.void, bits.shape[1]))).ravel()
+    whole = bits.view(np.dtype((np.void, bits.shape[1]))).ravel()  # sorted faster than by columns
     _, rows, codes = np.unique(whole, return_index=True, return_inverse=True)
     flat, names = parts[0].flat, parts[0].classes or tuple(map(str, range(kept.shape[1])))
-    nodes = [""] * len(rows)
-    if flat.rule == "node":
-        ends = np.cumsum([len(part.flat) for part in parts])
-        which = np.searchsorted(ends, rows, side="right")
-        within = rows - np.concatenate([[0], ends])[which]
-        nodes = [parts[p].flat[[int(i)]].node()[0] for p, i in zip(which, within, strict=True)]
-        nodes = ["" if node == flat.tree.names[0] else str(node) for node in nodes]
-    sets = [np.flatnonzero(kept[row]).tolist() for row in rows]
-    words = [
-        in_words([names[k] for k in ks], ordered=flat.ordered, node=node)
-        for ks, node in zip(sets, nodes, strict=True)
-    ]
-    return codes.ravel(), [[said, len(ks)] for said, ks in zip(words, sets, strict=True)]
+    ends = np.cumsum([0, *(len(part.flat) for part in parts)])
+
+    def described(row: int) -> list[Any]:
+        found, node = [names[k] for k in np.flatnonzero(kept[row])], ""
+        if flat.rule == "node":
+            part = int(np.searchsorted(ends, row, side="right")) - 1
+            (name,) = parts[part].flat[[row - ends[part]]].node()
+            node = "" if name == flat.tree.names[0] else str(name)
+        return [in_words(found, ordered=flat.ordered, node=node), len(found)]
+
+    return codes, [described(int(row)) for row in rows]
 
 
 def _foremost(
@@ -239,6 +222,5 @@ def _small(numbers: NDArray[Any]) -> NDArray[Any]:
     return numbers.astype(np.uint8 if numbers.max() < 256 else np.int32)
 
 
-def _percent(shares: NDArray[Any]) -> NDArray[np.uint8]:
-    found: NDArray[np.uint8] = np.rint(100 * shares).astype(np.uint8)
-    return found
+def _percent(shares: list[Array]) -> NDArray[np.uint8]:
+    return np.asarray(np.rint(100 * np.concatenate(shares)), dtype=np.uint8)

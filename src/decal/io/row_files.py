@@ -314,11 +314,11 @@ def _require_shapes(source: LogitSource) -> None:
             rule, fact = f"have {width} columns, one per class", f"{stream.width} in {stream.path}"
             raise InputError(stream.name, rule, fact)
     for stream in (source.labels, source.weights, source.truth, *source.ids.values()):
-        if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
-            raise _different_lengths(matrix, stream)
         if stream and stream.grid != matrix.grid and None not in (stream.grid, matrix.grid):
             rule = f"have the shape of the {matrix.name} without their classes, {matrix.grid}"
             raise InputError(stream.name, rule, f"shape {stream.grid} in {stream.path}")
+        if stream and None not in (stream.rows, matrix.rows) and stream.rows != matrix.rows:
+            raise _different_lengths(matrix, stream)
 
 
 def lists_of_nothing(stream: Stream) -> bool:

@@ -83,7 +83,8 @@ class Written:
         if self.top is not None:
             check_count(self.top, "top")
         if self.kept and (self.top is not None or self.dtype != "float64"):
-            raise InputError("kept", "go without dtype and top", "both")
+            other = f"dtype {self.dtype}" if self.top is None else f"top {self.top}"
+            raise InputError("kept", "go without dtype and top", other)
 
     def arrays(self, sets: IntervalCredalSet) -> dict[str, NDArray[Any]]:
         """Arrays with a row per input, by name; sets may have no point."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from onnx import TensorProto, helper, version_converter
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
 from decal._base.errors import InputError, Setting, listing
-from decal._base.settings import check_alpha, check_choice
+from decal._base.settings import check_alpha, check_axis, check_choice
 from decal.credal.decisions import HEAD_RULES
 from decal.decalibrator import Decalibrator
 from decal.directions import (
@@ -97,7 +98,7 @@ def append_head(
     >>> decal.onnx.run(path, [[[0.5, 0.0]]], output="lower").round(3)
     array([[0.179, 0.245]], dtype=float32)
     """
-    alpha = _require_writable(decalibrator, alpha)
+    head = Head.of(decalibrator, alpha, names, kept, dim)
     weights = _weight_files(model)
     _require_kept(model, weights, Path(out))
     proto = _recent(read_model(model))
@@ -105,8 +106,7 @@ def append_head(
     found = find_output(proto, output)
     _require_no_bound(proto, found)
     end = ending(graph, found)
-    names = _with_kept(names, kept)
-    _require_new(names, graph, 2 if kept is None else 3)
+    _require_new(head.names, graph, 2 if kept is None else 3)
     prefix = unused_prefix(graph)
     value = _attachment(graph, end, prefix, found, decalibrator)
     declared = next(v.type.tensor_type for v in graph.output if v.name == found)
@@ -122,11 +122,11 @@ def append_head(
         if columns != K:  # unknown: a graph that gives anything but n rows of K columns fails
             wanted = GraphTensor(ops, value, ops.dtype, K), ops.vector([0, K])
             value = ops.node("Reshape", *wanted, dtype=ops.dtype, last=K).name
-    made = _write_head(ops, value, decalibrator, alpha, names, kept, dim)
+    outputs = head.write(ops, value, shape or None)
     graph.node.extend(ops.nodes)
     graph.initializer.extend(ops.initializers)
-    graph.output.extend(_declared(names, made, shape or None))
-    _tell(proto, decalibrator, alpha, names, kept, dim)
+    graph.output.extend(outputs)
+    head.tell(proto)
     return _save(proto, Path(out), beside=bool(weights))
 
 
@@ -154,79 +154,102 @@ def export_head(
     >>> decal.onnx.run(path, [[[0.5, 0.0]]], output="upper").round(3)
     array([[0.755, 0.821]])
     """
-    alpha = _require_writable(decalibrator, alpha)
+    head = Head.of(decalibrator, alpha, ("lower", "upper"), kept, dim)
     if dtype not in ("float32", "float64"):
         raise InputError("dtype", "be 'float32' or 'float64'", repr(dtype))
     ops = Operations("", HEAD_OPSET, dtype)
     name = "probabilities" if decalibrator.probabilities else "logits"
-    names = _with_kept(("lower", "upper"), kept)
-    made = _write_head(ops, name, decalibrator, alpha, names, kept, _check_dim(dim))
     shape: list[Any] | None = ["n", len(decalibrator.class_weights)] if dim == -1 else None
     given = helper.make_tensor_value_info(name, KINDS[ops.dtype], shape)
-    outputs = _declared(names, made, shape)
+    outputs = head.write(ops, name, shape)
     graph = helper.make_graph(ops.nodes, "decal", [given], outputs, ops.initializers)
     opsets = [helper.make_opsetid("", HEAD_OPSET)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=HEAD_IR)
     proto.producer_name = "decal"
-    _tell(proto, decalibrator, alpha, names, kept, dim)
+    head.tell(proto)
     return _save(proto, Path(out), beside=False)
 
 
-def _write_head(
-    ops: Operations,
-    value: str,
-    decalibrator: Decalibrator,
-    alpha: float,
-    names: tuple[str, ...],
-    kept: str | None,
-    dim: int,
-) -> list[GraphTensor]:
-    """Append the nodes that lead from a value of the graph to bounds of these names."""
-    K, reference = len(decalibrator.class_weights), decalibrator.reference_model
-    z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
-    if dim != -1:
-        z, shape = ops.classes_last(z, dim)
-    if decalibrator.probabilities:
-        z = logs_of_probabilities(ops, z, decalibrator.floor)
-    center: Any = ops.constant(reference.center)
-    scale: Any = None if reference.scale == 1 else ops.constant(reference.scale)
-    steps: list[Any] = []
-    for direction in decalibrator.directions:
-        ends = decalibrator.steps(direction.name, alpha)
-        steps.append((direction, ops.constant(ends.lower), ops.constant(ends.upper)))
-    inputs = TensorInputs(z, is_masked(ops, center), decalibrator.box == "joint", ops)
-    leaves: Any = None
-    if kept == "node":
-        leaves = tuple(ops.constant(part) for part in (decalibrator.leaves, decalibrator.leaves.T))
-    made: Any = head_bounds(inputs, center, scale, steps, kept, leaves)
-    if dim != -1:
-        made = [ops.restored(found, shape) for found in made]
-    for name, found in zip(names, made, strict=True):
-        ops.nodes.append(helper.make_node("Identity", [found.name], [name], f"{ops.prefix}{name}"))
-    return list(made)
+@dataclass(frozen=True)
+class Head:
+    """What a head computes, and what its outputs are called."""
+
+    decalibrator: Decalibrator
+    alpha: float
+    names: tuple[str, ...]
+    kept: str | None
+    dim: int
+
+    @classmethod
+    def of(
+        cls,
+        decalibrator: Decalibrator,
+        alpha: float | None,
+        names: tuple[str, ...],
+        kept: str | None,
+        dim: Any,
+    ) -> Self:
+        """A head after every check of what is asked for."""
+        _require_writable(decalibrator)
+        alpha = decalibrator.alpha if alpha is None else check_alpha(alpha)
+        if kept is not None:
+            check_choice(kept, "kept", HEAD_RULES)
+            names = (*names, "kept") if len(names) == 2 else names
+        return cls(decalibrator, alpha, names, kept, check_axis(dim))
+
+    def write(self, ops: Operations, value: str, shape: list[Any] | None) -> list[Any]:
+        """Append the nodes that lead from a value of the graph to the outputs, and declare these.
+
+        Their shape is told if it is known.
+        """
+        model, dim = self.decalibrator, self.dim
+        K, reference = len(model.class_weights), model.reference_model
+        z: Any = GraphTensor(ops, value, ops.dtype, K).to(ops.dtype)
+        if dim != -1:
+            z, axes = ops.classes_last(z, dim)
+        if model.probabilities:
+            z = logs_of_probabilities(ops, z, model.floor)
+        center: Any = ops.constant(reference.center)
+        scale: Any = None if reference.scale == 1 else ops.constant(reference.scale)
+        steps: list[Any] = []
+        for direction in model.directions:
+            ends = model.steps(direction.name, self.alpha)
+            steps.append((direction, ops.constant(ends.lower), ops.constant(ends.upper)))
+        inputs = TensorInputs(z, is_masked(ops, center), model.box == "joint", ops)
+        leaves: Any = None
+        if self.kept == "node":
+            leaves = tuple(ops.constant(part) for part in (model.leaves, model.leaves.T))
+        made: Any = head_bounds(inputs, center, scale, steps, self.kept, leaves)
+        if dim != -1:
+            made = [ops.restored(found, axes) for found in made]
+        for name, found in zip(self.names, made, strict=True):
+            node = helper.make_node("Identity", [found.name], [name], f"{ops.prefix}{name}")
+            ops.nodes.append(node)
+        return [
+            helper.make_tensor_value_info(name, KINDS[found.dtype], shape)
+            for name, found in zip(self.names, made, strict=True)
+        ]
+
+    def tell(self, proto: onnx.ModelProto) -> None:
+        """Add what the head is to the model's properties, below those of heads appended before."""
+        import decal
+
+        model = self.decalibrator
+        said = {
+            "alpha": self.alpha,
+            "classes": model.classes or [str(k) for k in range(len(model.class_weights))],
+            "examples": model.examples,
+            "settings": repr(model),
+            "decal": decal.__version__,
+        }
+        said |= {} if self.kept is None else {"kept": self.kept}
+        said |= {} if self.dim == -1 else {"dim": self.dim}
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = head_key(*self.names[:2]), json.dumps(said)
 
 
-def _with_kept(names: tuple[str, ...], kept: str | None) -> tuple[str, ...]:
-    """Names of all outputs of a head; InputError about a rule that it does not know."""
-    if kept is None:
-        return names
-    check_choice(kept, "kept", HEAD_RULES)
-    return (*names, "kept") if len(names) == 2 else names
-
-
-def _declared(
-    names: tuple[str, ...], made: list[GraphTensor], shape: list[Any] | None
-) -> list[Any]:
-    """Outputs of a graph, by their names, types and shape, if that is known."""
-    kinds = (KINDS[tensor.dtype] for tensor in made)
-    return [
-        helper.make_tensor_value_info(name, kind, shape)
-        for name, kind in zip(names, kinds, strict=True)
-    ]
-
-
-def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
-    """The level; an error if this is no Decalibrator, or has directions that make no nodes."""
+def _require_writable(decalibrator: Decalibrator) -> None:
+    """An error if this is no Decalibrator, or has directions that make no nodes."""
     if not isinstance(decalibrator, Decalibrator):
         raise TypeError(
             f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}. Use its "
@@ -239,7 +262,6 @@ def _require_writable(decalibrator: Decalibrator, alpha: float | None) -> float:
         rule = f"be decal's own, {', '.join(BUILT_IN)}"
         raise InputError("directions", rule, ", ".join(foreign), remedy)
     decalibrator.reference_model  # noqa: B018  refuses what is not fitted
-    return decalibrator.alpha if alpha is None else check_alpha(alpha)
 
 
 def _attachment(
@@ -293,13 +315,6 @@ def _require_new(names: tuple[str, ...], graph: onnx.GraphProto, count: int) -> 
         raise InputError(Setting("names"), rule, fact, remedy)
 
 
-def _check_dim(dim: Any) -> int:
-    """The number of an axis."""
-    if isinstance(dim, bool) or not isinstance(dim, int):
-        raise InputError("dim", "be the number of an axis", repr(dim))
-    return dim
-
-
 def _require_classes(declared: Any, K: int, output: str, dim: int) -> None:
     """InputError if an output has not the K classes on this axis, by what the file says of it."""
     if declared.elem_type not in (TensorProto.UNDEFINED, TensorProto.BFLOAT16, *FLOATS):
@@ -312,7 +327,7 @@ def _require_classes(declared: Any, K: int, output: str, dim: int) -> None:
     fact = f"{output!r} with shape ({', '.join('?' if n is None else str(n) for n in shape)})"
     if not others:
         raise InputError("output", "be a matrix with a row per input", fact)
-    if _check_dim(dim) != -1:
+    if dim != -1:
         if not -len(shape) <= dim < len(shape):
             rule = f"be an axis of {output!r}, of which there are {len(shape)}"
             raise InputError("dim", rule, f"{dim}")
@@ -354,30 +369,6 @@ def _shape(declared: Any) -> list[Any]:
     """All axes, by number, name or None; no axis if nothing is known."""
     dims = declared.shape.dim
     return [d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in dims]
-
-
-def _tell(
-    proto: onnx.ModelProto,
-    decalibrator: Decalibrator,
-    alpha: float,
-    names: tuple[str, ...],
-    kept: str | None,
-    dim: int,
-) -> None:
-    """Add what the head is to the model's properties, below those of heads appended before."""
-    import decal
-
-    K = len(decalibrator.class_weights)
-    said = {
-        "alpha": alpha,
-        "classes": decalibrator.classes or [str(k) for k in range(K)],
-        "examples": decalibrator.examples,
-        "settings": repr(decalibrator),
-        "decal": decal.__version__,
-    } | ({} if kept is None else {"kept": kept})
-    said |= {} if dim == -1 else {"dim": dim}
-    entry = proto.metadata_props.add()
-    entry.key, entry.value = head_key(*names[:2]), json.dumps(said)
 
 
 def _weight_files(model: Any) -> set[Path]:

@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from decal._base.errors import InputError
-from decal._base.pixels import image_levels
-from decal.grids import CredalMaps, Scene, Verdict, of_each, scenes
+from decal.grids import CredalMaps, Scene, Verdict, scenes
 from decal.plot import style
 from decal.plot._fonts import drawable, literal, unit, wrapped
 from decal.plot.style import Ink
@@ -85,10 +84,9 @@ def maps(
     from matplotlib import pyplot as plt
 
     shown, total = scenes(
-        maps, 2, labels, rows=rows, ignore_index=ignore_index, most=MOST_IMAGES
-    )  # fmt: skip
+        maps, 2, labels, images=images, rows=rows, ignore_index=ignore_index, most=MOST_IMAGES
+    )
     chosen = _panels(panels, images is not None, labels is not None)
-    pictures = _pictures(images, maps, shown)
     tall = [min(max(s.maps.shape[0] / s.maps.shape[1], 0.4), 3.0) for s in shown]
     across = 1.35 if len(chosen) > 1 else 3.0
     lines, columns = len(shown), len(chosen)
@@ -104,10 +102,11 @@ def maps(
     widest = max(float(scene.maps.width.max()) for scene in shown) or 1.0
     for line, scene in zip(axes, shown, strict=True):
         for ax, kind in zip(line, chosen, strict=True):
-            _bare(ax)
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
             if kind == "image":
                 grey = {"cmap": "gray", "vmin": 0, "vmax": 255}
-                ax.imshow(pictures[scene.number], interpolation="nearest", **grey)
+                ax.imshow(scene.levels, interpolation="nearest", **grey)
             elif kind == "width":
                 ax.imshow(
                     scene.maps.width, cmap=ink.colormap(), vmin=0, vmax=widest,
@@ -148,42 +147,22 @@ def _panels(panels: Any, images: bool, labels: bool) -> list[str]:
     return chosen
 
 
-def _pictures(images: Any, maps: Any, shown: list[Scene]) -> dict[int, NDArray[np.uint8]]:
-    """The images that are drawn, by number."""
-    if images is None:
-        return {}
-    one = isinstance(maps, CredalMaps) and len(maps.shape) == 2
-    several = [images] if one else of_each(images, len(maps), "images")
-    return {s.number: image_levels(several[s.number], s.maps.shape, s.number) for s in shown}
-
-
 def _paint(ax: Axes, kind: str, scene: Scene, palette: Sequence[str], ink: Ink) -> None:
     """A map of whole numbers, each with its colour."""
-    numbers: NDArray[Any]
-    colours: Sequence[str]
-    if kind == "prediction":
-        numbers, colours = scene.maps.prediction, palette
-    elif kind == "possible":
+    numbers, colours = scene.maps.prediction, [*palette]
+    if kind == "possible":
         counts = scene.maps.possible.sum(axis=scene.maps.axis)
-        numbers, colours = np.clip(counts, 1, MOST_POSSIBLE) - 1, _shades(ink)
+        numbers = np.clip(counts, 1, MOST_POSSIBLE) - 1
+        colours = [ink.tint(ink.models[0], s) for s in np.linspace(0.08, 1, MOST_POSSIBLE)]
     elif kind == "truth":
-        assert scene.labels is not None
-        assert scene.verdicts is not None
-        ignored = scene.verdicts == Verdict.IGNORED
-        numbers = np.where(ignored, len(palette), scene.labels)
-        colours = [*palette, ink.face]
-    else:
-        assert scene.verdicts is not None
-        numbers, colours = scene.verdicts, list(_verdict_colours(ink).values())
+        numbers = np.where(scene.verdicts == Verdict.IGNORED, len(palette), scene.labels)
+        colours.append(ink.face)
+    elif kind == "errors":
+        numbers, colours = scene.verdicts, [*_verdict_colours(ink).values()]
     ax.imshow(
-        numbers, cmap=ListedColormap(list(colours)), vmin=-0.5, vmax=len(colours) - 0.5,
+        numbers, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
         interpolation="nearest", interpolation_stage="data", gid=kind,
     )  # fmt: skip
-
-
-def _shades(ink: Ink) -> list[str]:
-    """Colours of pixels with 1, 2, ... possible classes."""
-    return [ink.tint(ink.models[0], share) for share in np.linspace(0.08, 1, MOST_POSSIBLE)]
 
 
 def _verdict_colours(ink: Ink) -> dict[Verdict, str]:
@@ -195,19 +174,12 @@ def _verdict_colours(ink: Ink) -> dict[Verdict, str]:
     }
 
 
-def _bare(ax: Axes) -> None:
-    """Neither ticks nor spines; a map keeps the shape of its pixels."""
-    ax.set(xticks=[], yticks=[])
-    ax.spines[:].set_visible(False)
-
-
 def _count(ax: Axes, scene: Scene, around: Ink) -> None:
     """Write below the errors how many of the judged pixels they are."""
-    assert scene.verdicts is not None
-    judged = scene.verdicts[scene.verdicts != Verdict.IGNORED]
-    wrong = np.mean(judged != Verdict.RIGHT) if judged.size else 0.0
-    missed = np.mean(judged == Verdict.MISSED) if judged.size else 0.0
-    told = f"{wrong:.1%} wrong\n{missed:.1%} missed" if judged.size else "all ignored"
+    judged, wrong, missed = scene.errors
+    told = "all ignored"
+    if judged:
+        told = f"{wrong / judged:.1%} wrong\n{missed / judged:.1%} missed"
     ax.set_xlabel(told, fontsize="small", color=around.text)
 
 
@@ -239,7 +211,7 @@ def _legend(
         counts = np.zeros(len(names), dtype=int)
         for scene in shown:
             counts += np.bincount(scene.maps.prediction.ravel(), minlength=len(names))
-            if "truth" in chosen and scene.labels is not None:
+            if "truth" in chosen:
                 counts += np.bincount(scene.labels.ravel(), minlength=len(names))
         seen = np.argsort(-counts, kind="stable")[: min(MOST_NAMES, np.count_nonzero(counts))]
         handles += [style.bar_handle(wrapped(names[k], 24, 1), palette[k]) for k in np.sort(seen)]

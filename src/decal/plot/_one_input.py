@@ -15,6 +15,7 @@ from decal._base.numerics import Array, Indices
 from decal._base.row_checks import check_distributions, check_row, to_numpy
 from decal._base.settings import check_choice, check_count
 from decal.credal import CredalSet
+from decal.grids import CredalMaps
 from decal.plot import style
 from decal.plot._fonts import drawable, wrapped
 from decal.plot.style import Ink
@@ -50,6 +51,7 @@ def named(credal: Sets) -> dict[str, CredalSet]:
                 "credal",
                 "be a credal set or a mapping from names to them",
                 type(one).__name__ + (f" for {name!r}" if name else ""),
+                "Pass some inputs: maps[mask].flat." if isinstance(one, CredalMaps) else "",
             )
     if not sets:
         raise InputError("credal", "hold at least one credal set", "an empty mapping")

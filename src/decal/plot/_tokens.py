@@ -174,7 +174,7 @@ def _below(scene: Scene, t: int) -> tuple[list[str], Verdict]:
     found = [names[k] for k in np.flatnonzero(kept)]
     said = in_words(found, ordered=flat.ordered, most=MOST_NAMED)
     texts = [said] if verdict in ERRORS or len(found) > 1 else []
-    if verdict in ERRORS and scene.labels is not None:
+    if verdict in ERRORS:
         texts.append(f"is {names[scene.labels[t]]}")
     return [wrapped(text, 32, 1) for text in texts], verdict
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decal._base.errors import needs
+from decal._base.errors import counted, needs
 from decal._base.markup import bar, table
 from decal._base.numerics import Array
 
@@ -67,7 +67,7 @@ class Frequencies(ClassTable):
 
     @property
     def _title(self) -> str:
-        inputs = "1 input" if self.inputs == 1 else f"{self.inputs:,.0f} inputs"
+        inputs = counted(self.inputs, "input")
         classes = f"{len(self.classes):,} classes"
         return f"Frequencies: {inputs}, {classes}, intervals at {self.confidence:g}"
 

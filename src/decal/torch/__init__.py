@@ -16,7 +16,6 @@ from decal._base.settings import check_keywords
 from decal.choose import Wish, decalibrate
 from decal.decalibrator import Decalibrator
 from decal.evaluate import Evaluation
-from decal.model import require_classes
 from decal.schema import look_like_probabilities, warn_of_probabilities
 from decal.votes import Votes
 
@@ -34,6 +33,7 @@ from decal.torch.batches import (
     joined,
     label_tensor,
     labelled_logits,
+    require_decalibrator,
     together,
 )
 
@@ -114,14 +114,11 @@ def collect_logits(
     """
     given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
     with evaluating(model, device) as home:
-        batches = list(labelled_logits(model, loader, home, progress, votes=votes, **given))
+        found = labelled_logits(model, loader, home, progress, votes=votes, **given)
+        batches = [batch._replace(logits=at_least_float32(batch.logits)) for batch in found]
     logits, labels, axis = joined(batches)
-    if isinstance(logits, list):
-        logits = [at_least_float32(z) for z in logits]
-    else:
-        logits = at_least_float32(logits)
     rows = [logits] if axis is None else (batch.rows(ignore_index)[0] for batch in batches)
-    if all(look_like_probabilities(at_least_float32(z).numpy()) for z in rows):
+    if all(look_like_probabilities(z.numpy()) for z in rows):
         remedy = "If the network ends in Softmax, cut that layer off, or pass probabilities=True"
         warn_of_probabilities("the model's outputs", f"{remedy} to what learns from its outputs")
     return logits, labels
@@ -225,7 +222,7 @@ def evaluate_model(
     >>> print(f"{found.miss_rate:.3f} missed, {found.set_size:.2f} classes kept")
     0.106 missed, 2.12 classes kept
     """
-    require_classes(decalibrator)
+    require_decalibrator(decalibrator)
     with evaluating(model, device) as home:
         given: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index, "votes": votes}
         batches = labelled_logits(model, loader, home, progress, **given)

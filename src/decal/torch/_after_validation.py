@@ -16,8 +16,8 @@ from decal.decalibrator import Decalibrator
 from decal.torch import decalibrate_batches, decalibrate_model
 from decal.torch.batches import Batch, batch_of, check_batch, label_tensor, logits_of
 
-WISHES: dict[str, Any] = dict.fromkeys(("alpha", "miss", "width", "hold"))
-GRANTED = ("per", "unit", "tolerate", "seed")  # what goes with them
+WISHES = ("alpha", "miss", "width", "hold", "per", "unit", "tolerate")
+OF_LOADERS = ("model", "loader", "votes", "device", "progress")  # which are the trainer's
 
 
 class AfterValidation:
@@ -32,8 +32,9 @@ class AfterValidation:
     def __init__(
         self, *, dim: int | None = None, ignore_index: int | None = None, **wish: Any
     ) -> None:
-        check_keywords(wish, type(self).__name__, decalibrate_model, Decalibrator)
-        Wish.of(**WISHES | {k: v for k, v in wish.items() if k in (*WISHES, *GRANTED)})
+        called = type(self).__name__
+        check_keywords(wish, called, decalibrate_model, Decalibrator, without=OF_LOADERS)
+        Wish.of(**{name: wish.get(name) for name in WISHES}, seed=wish.get("seed", 0))
         if wish.get("tolerate") is not None and wish.get("unit") is None:
             raise InputError("tolerate", "go with unit", "no unit")
         self.dim, self.ignore_index, self.wish = dim, ignore_index, wish
@@ -74,9 +75,8 @@ def gathered(batches: list[Batch]) -> list[Batch]:
     if not here or torch.distributed.get_world_size() == 1:
         return batches
     every: list[Any] = [None] * torch.distributed.get_world_size()
-    plain = [(b.logits, b.labels, b.axis) for b in batches]
-    torch.distributed.all_gather_object(every, plain)
-    return [Batch(*parts) for one in every for parts in one]
+    torch.distributed.all_gather_object(every, batches)
+    return [batch for one in every for batch in one]
 
 
 def told(decalibrator: Decalibrator) -> dict[str, float]:

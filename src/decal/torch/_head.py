@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.forward_ad import unpack_dual
 
 from decal._base.errors import DecalWarning, InputError
-from decal._base.settings import check_alpha, check_choice
+from decal._base.settings import check_alpha, check_axis, check_choice
 from decal.credal import IntervalCredalSet
 from decal.credal.decisions import HEAD_RULES
 from decal.decalibrator import Decalibrator
@@ -40,11 +40,8 @@ from decal.multilabel import MultiLabelDecalibrator
 from decal.torch.batches import at_least_float32, require_classes_last, require_real_tensor
 
 ENDS = ("lower", "upper")
-OUTPUTS = {
-    "dim": -1,
-    "kept": None,
-    "answers": False,
-}  # settings that not every state has: by default, these
+# Settings that not every state has: by default, these.
+OUTPUTS = {"dim": -1, "kept": None, "answers": False}
 
 
 class CredalHead(nn.Module):
@@ -111,28 +108,22 @@ class CredalHead(nn.Module):
                 "has no CredalHead. Use its predict."
             )
         level = decalibrator.alpha if alpha is None else check_alpha(alpha)
-        reference: Any
-        asked: float | None = level
-        unknown = None
-        if isinstance(decalibrator, MultiLabelDecalibrator):
-            asked = alpha  # by default perhaps one for each label
-            reference, unknown = decalibrator.fitted, decalibrator.unknown(alpha)
-        else:
-            reference = decalibrator.reference_model
         self._adopt(decalibrator, level)
         self._shape_outputs(dim, kept)
-        self.register_buffer("center", torch.tensor(reference.center))
-        self.register_buffer("scale", torch.tensor(reference.scale, dtype=torch.float64))
-        if unknown is not None:
-            self.register_buffer("unknown", torch.tensor(unknown, dtype=torch.float64))
-        if kept == "node" and isinstance(decalibrator, Decalibrator):
-            leaves = torch.tensor(decalibrator.leaves, dtype=torch.float64)
-            self.register_buffer("leaves", leaves)
+        reference: Any
+        others: dict[str, Any] = {}
+        if isinstance(decalibrator, MultiLabelDecalibrator):  # whose alpha may be one per label
+            reference, others["unknown"] = decalibrator.fitted, decalibrator.unknown(alpha)
+        else:
+            reference, alpha = decalibrator.reference_model, level
+            if kept == "node":
+                others["leaves"] = decalibrator.leaves
+        numbers = {"center": reference.center, "scale": reference.scale} | others
         for direction in self.directions:
-            endpoints = decalibrator.steps(direction.name, asked)
-            for name in ENDS:
-                values = torch.tensor(getattr(endpoints, name), dtype=torch.float64)
-                self.register_buffer(f"{direction.name}_{name}", values)
+            endpoints = decalibrator.steps(direction.name, alpha)
+            numbers |= {f"{direction.name}_{end}": getattr(endpoints, end) for end in ENDS}
+        for name, values in numbers.items():
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float64))
 
     @classmethod
     def from_file(cls, path: str | Path, alpha: float | None = None, **options: Any) -> Self:
@@ -165,15 +156,11 @@ class CredalHead(nn.Module):
         """Bounds of the probabilities, and kept classes if asked for, in the shape of logits."""
         if self._is_empty:
             raise InputError("head", "be loaded first", "an empty one", "Call load_state_dict.")
-        if self.dim != -1:
-            return self._along_axis(logits)
-        require_classes_last(logits, len(self.center))
-        return self._of_rows(logits)
-
-    def _along_axis(self, logits: Tensor) -> tuple[Tensor, ...]:
-        """As `forward`, with classes in the axis `dim`."""
-        require_real_tensor(logits)
         K, dim = len(self.center), self.dim
+        if dim == -1:
+            require_classes_last(logits, K)
+            return self._of_rows(logits)
+        require_real_tensor(logits)
         if not -logits.ndim <= dim < logits.ndim or logits.shape[dim] != K:
             rule = f"have {K} entries in axis {dim}, one per class seen by fit"
             raise InputError("logits", rule, f"shape {tuple(logits.shape)}")
@@ -285,9 +272,7 @@ class CredalHead(nn.Module):
 
     def _shape_outputs(self, dim: int = -1, kept: str | None = None) -> None:
         """Take over how logits come and what is returned."""
-        if isinstance(dim, bool) or not isinstance(dim, int):
-            raise InputError("dim", "be the number of an axis", repr(dim))
-        self.dim = dim
+        self.dim = check_axis(dim)
         rules = ("answers",) if self.answers else HEAD_RULES
         self.kept = None if kept is None else check_choice(kept, "kept", rules)
 
@@ -352,13 +337,11 @@ class CredalHead(nn.Module):
             directions = [direction_named(*direction) for direction in found["directions"]]
             outputs = {name: found.pop(name) for name in OUTPUTS if name in found}
             buffers = ["center", *(f"{d.name}_{end}" for d in directions for end in ENDS)]
-            settings: Decalibrator | MultiLabelDecalibrator
+            kind: Any = Decalibrator
             if outputs.pop("answers", False):
                 found.pop("box")
-                settings = MultiLabelDecalibrator(**(found | {"directions": directions}))
-                buffers += ["scale", "unknown"]
-            else:
-                settings = Decalibrator(**(found | {"directions": directions}))
+                kind, buffers = MultiLabelDecalibrator, [*buffers, "scale", "unknown"]
+            settings = kind(**(found | {"directions": directions}))
             buffers += ["leaves"] if outputs.get("kept") == "node" else []
             shapes = {name: state_dict[prefix + name].shape for name in buffers}
             self._adopt(settings, settings.alpha)

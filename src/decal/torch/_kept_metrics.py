@@ -9,8 +9,13 @@ from torch import Tensor
 
 from decal._base.errors import InputError, needs
 from decal.grids import CredalMaps
-from decal.model import require_classes
-from decal.torch.batches import batch_of, check_batch, label_tensor, promised
+from decal.torch.batches import (
+    batch_of,
+    check_batch,
+    label_tensor,
+    promised,
+    require_decalibrator,
+)
 
 with needs(
     "torchmetrics",
@@ -38,7 +43,7 @@ class CountedMetric(Metric):  # type: ignore[misc]
     ) -> None:
         super().__init__(**options)
         if decalibrator is not None:
-            require_classes(decalibrator)
+            require_decalibrator(decalibrator)
         self.decalibrator, self.dim, self.ignore_index = decalibrator, dim, ignore_index
         for name in ("total", "rows"):
             self.add_state(name, torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
@@ -151,6 +156,7 @@ class CredalCoverage(CountedMetric):
     def __init__(
         self, decalibrator: Any, *, dim: int | None = None, atol: float = 5e-4, **options: Any
     ) -> None:
+        require_decalibrator(decalibrator)
         super().__init__(decalibrator, dim=dim, ignore_index=None, **options)
         self.atol = atol
 

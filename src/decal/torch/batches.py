@@ -22,7 +22,7 @@ from decal._base.settings import check_choice
 from decal.evaluate import Evaluation
 from decal.grids import Grid, GridPlace, check_ignored, class_axis
 from decal.io.progress import on_terminal, tracked
-from decal.model import promised_sets
+from decal.model import Model, promised_sets, require_classes
 from decal.votes import Votes
 
 __all__ = [
@@ -98,23 +98,17 @@ class Batch(NamedTuple):
         known = y != ignore_index
         return z[known], y[known], units[known.flatten()]
 
-    def images(self) -> list[tuple[Tensor, Tensor]]:
-        """Logits and labels of each image."""
-        if not self.axis:
-            return [(self.logits, self.labels)]
-        return list(zip(self.logits, self.labels, strict=True))
-
     def place(self, first: int, ignore_index: int | None) -> Place:
         """Where rows stand among all inputs of a loader, if these are the images from `first`."""
         voted = isinstance(self.labels, Votes)
         if voted or (self.labels.ndim == 1 and ignore_index is None):
             return Place(first)
         n, *others = self.labels.shape
-        start = first * self.labels[:1].numel()
-        if not self.axis:
-            first, start = 0, 0
-        known = torch.ones_like(self.labels) if ignore_index is None else self.labels - ignore_index
-        numbers = start + known.flatten().nonzero()[:, 0].numpy()
+        first = first if self.axis else 0
+        known = np.arange(self.labels.numel())
+        if ignore_index is not None:
+            known = np.flatnonzero(self.labels != ignore_index)
+        numbers = first * self.labels[:1].numel() + known
         return GridPlace(grid=Grid(((first + n, *others),), self.axis, known=numbers))
 
 
@@ -188,7 +182,7 @@ def batch_of(logits: Tensor, labels: Any, dim: int | None) -> Batch:
     shape = tuple(logits.shape)
     if labels.ndim != 1 and logits.ndim <= 2:
         label_tensor(labels)  # says what these are
-    axis = class_axis(shape, tuple(labels.shape), dim)
+    axis = class_axis([shape], [tuple(labels.shape)], dim)
     if shape[axis] < 2:
         fact = f"shape {shape}"
         raise InputError("model", "return one column per class, two or more", fact, ONE_SCORE)
@@ -214,8 +208,9 @@ def joined(batches: Sequence[Batch]) -> tuple[Any, Any, int | None]:
     # Outside of inference mode: what is made here may enter other computations.
     if dim and len({z.shape[1:] for z in logits}) == 1:
         return torch.cat(logits), together(labels), None if logits[0].ndim == 2 else dim
-    images, answers = zip(*(pair for b in batches for pair in b.images()), strict=True)
-    return [z.clone() for z in images], list(answers), max(dim - 1, 0)
+    if dim:
+        logits, labels = ([one for batch in part for one in batch] for part in (logits, labels))
+    return [z.clone() for z in logits], labels, max(dim - 1, 0)
 
 
 def together(parts: Sequence[Any]) -> Any:
@@ -232,18 +227,27 @@ def evaluations(
     for batch in batches:
         z, y, units = batch.rows(ignore_index)
         found, missed = [], []
-        voted = isinstance(y, Votes)
-        dense = not voted and batch.labels.ndim > 1
+        y = y if isinstance(y, Votes) else y.numpy()
+        dense = not isinstance(y, Votes) and batch.labels.ndim > 1
         for some in row_blocks(len(z), z.shape[1], EVALUATED_ELEMENTS):
             sets = promised(decalibrator, z[some])
-            kept, labels = sets.possible_mask(), y[some] if voted else y[some].numpy()
-            guess = z[some].argmax(dim=1).numpy()
-            found.append(Evaluation.of(sets, kept, labels, guess, decalibrator.promise))
+            kept, guess = sets.possible_mask(), z[some].argmax(dim=1).numpy()
+            found.append(Evaluation.of(sets, kept, y[some], guess, decalibrator.promise))
             if dense:
-                missed.append(~kept[np.arange(len(labels)), labels])
+                missed.append(~kept[np.arange(len(kept)), y[some]])
         if found:
             total = Evaluation.total(found)
             yield total.with_units(np.concatenate(missed), units.numpy()) if dense else total
+
+
+def require_decalibrator(decalibrator: Any) -> None:
+    """An error about anything but a model of decal that tells classes apart."""
+    require_classes(decalibrator)
+    if not isinstance(decalibrator, Model):
+        raise TypeError(
+            f"decalibrator must be a Decalibrator: got a {type(decalibrator).__name__}. "
+            "evaluate_model takes a model, a decalibrator and a loader."
+        )
 
 
 def promised(decalibrator: Any, logits: Tensor, dim: int | None = None) -> Any:
@@ -320,15 +324,14 @@ def split_batch(batch: Any) -> tuple[Any, Any]:
             raise InputError("loader", rule, f"keys {list(batch)}")
         inputs = {name: v for name, v in batch.items() if name not in keys}
         return inputs, _several(batch[keys[0]])
-    if isinstance(batch, tuple | list) and len(batch) == 2:
-        return batch[0], _several(batch[1])
+    items = batch if isinstance(batch, tuple | list) else ()
+    if len(items) == 2 or (len(items) == 3 and _name_examples(items[2], items[1])):
+        return items[0], _several(items[1])
     rule, remedy = "yield (inputs, labels) or mappings with 'labels'", ""
-    if isinstance(batch, tuple | list) and len(batch) == 3:
-        if _name_examples(batch[2], batch[1]):
-            return batch[0], _several(batch[1])
+    if len(items) == 3:
         rule = "yield (inputs, labels), or with a third item that names examples"
         remedy = "Yield ((input, mask), labels) for a model of two inputs; leave weights out."
-    size = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
+    size = f" of {len(items)}" if items else ""
     raise InputError("loader", rule, f"a {type(batch).__name__}{size}", remedy)
 
 

@@ -184,12 +184,14 @@ function inputInWords({ classes, prediction, sure, set, sets, labels, verdicts }
   return `${first} It is ${classes[labels[i]]}${["", ": the prediction is wrong, and the right class is kept", ": a miss"][verdicts[i]]}.`;
 }
 
+function legendItem(words, property, value, kind = "") {
+  const key = h("i", { class: `key swatch ${kind}` });
+  key.style.setProperty(property, value);
+  return h("li", null, key, h("bdi", null, words));
+}
+
 function legendOf(data, { kind, colours }) {
-  const item = (rgb, words) => {
-    const key = h("i", { class: "key swatch" });
-    key.style.background = `rgb(${rgb.join(" ")})`;
-    return h("li", null, key, h("bdi", null, words));
-  };
+  const item = (rgb, words) => legendItem(words, "background", `rgb(${rgb.join(" ")})`);
   if (kind === "prediction") return data.legend.map((k) => item(colours.prediction[k], data.classes[k])).concat(data.classes.length > data.legend.length ? [h("li", null, "and others")] : []);
   if (kind === "width") return [0, 0.5, 1].map((share) => item(colours.width[Math.round(share * data.widest)], inPercent((share * data.widest) / 100)));
   if (kind === "possible") return colours.possible.map((rgb, at) => item(rgb, at + 1 < MANY ? plural(at + 1, "class") : `${MANY} or more`));
@@ -265,11 +267,7 @@ function sentenceCard(data, scene, at, _, onchoose) {
 
 /** The colours of tokens. */
 function widthLegend(data) {
-  const item = (share, words) => {
-    const key = h("i", { class: "key swatch shade" });
-    key.style.setProperty("--share", share);
-    return h("li", null, key, h("bdi", null, words));
-  };
+  const item = (share, words) => legendItem(words, "--share", share, "shade");
   const items = [item(0, "certain"), item(1, `widest range ${data.widest}\u00a0%`)];
   if (data.verdicts) items.push(h("li", null, h("i", { class: "key line caught" }), VERDICTS[1]), h("li", null, h("i", { class: "key line missed" }), VERDICTS[2]));
   return h("ul", { class: "legend" }, items);
