@@ -24,6 +24,7 @@ from decal._base.settings import check_count
 __all__ = ["Votes"]
 
 LEAVE_OUT = "Leave such rows out, of logits too."
+UNKNOWN = -2  # the number of a label that is no class
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +88,7 @@ class Votes:
 
     @classmethod
     def of_annotations(cls, annotations: Any, *, classes: Any) -> Self:
-        """From (n, A) labels, a column per annotator; -1, NaN or None where one gave none.
+        """From (n, A) labels, a column per annotator; -1, NaN, None or "" where one gave none.
 
         `classes` are the K names, in the order of the columns of logits; or K itself, for labels
         0..K-1. Numbers are those of columns, unless a class is called by a whole number.
@@ -114,9 +115,12 @@ class Votes:
         if ids.ndim != 1 or ids.shape != said.shape:
             fact = f"shapes {ids.shape} and {said.shape}"
             raise InputError("inputs and labels", "be two vectors of one length", fact)
+        if rows.ndim != 1 or not rows.size:
+            raise InputError("order", "be a vector of ids", f"shape {rows.shape}")
         number = {str(name): i for i, name in enumerate(rows.tolist())}
-        if rows.ndim != 1 or len(number) != rows.size or not rows.size:
-            raise InputError("order", "name every row of logits once", f"shape {rows.shape}")
+        if len(number) != rows.size:
+            twice = next(name for i, name in enumerate(rows.tolist()) if number[str(name)] != i)
+            raise InputError("order", "name every row of logits once", f"{twice!r} more than once")
         row = np.array([number.get(str(name), -1) for name in ids.tolist()], dtype=np.intp)
         remedy = "Leave such lines out, of labels too."
         require_all(row >= 0, ids, "inputs", "be among those of order", advice=remedy)
@@ -141,7 +145,8 @@ class Votes:
         return n, K
 
     def __getitem__(self, rows: Any) -> Votes:
-        """Those of some inputs: a slice, a mask or a list of integers."""
+        """Those of some inputs: an integer, a slice, a mask or a list of integers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
         return Votes(self.counts[rows], self.counted, self.classes)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
@@ -192,6 +197,8 @@ def _names(classes: Any) -> tuple[tuple[str, ...] | None, int]:
     """Names of the classes, if given, and their number."""
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         return None, check_count(classes, "classes", least=2)
+    if not isinstance(classes, Iterable):
+        raise InputError("classes", "be names, or how many there are", f"{classes!r}")
     names = tuple(str(name) for name in classes)
     check_class_names(names, len(names))
     return names, check_count(len(names), "classes", least=2)
@@ -202,32 +209,30 @@ def _numbers(labels: NDArray[Any], names: tuple[str, ...] | None, K: int, name: 
 
     Numbers are those of columns, unless a class is called by a whole number.
     """
-    shape, absent = labels.shape, np.zeros(labels.shape, dtype=bool)
-    if labels.dtype.kind == "O":
-        each = labels.reshape(-1).tolist()
-        text = np.array([isinstance(x, str) for x in each], dtype=bool)
-        blank = np.array([str(x) in (*MISSING, "-1") for x in each], dtype=bool)
-        absent = (blank & ~text).reshape(shape)
-        if not text.any():
-            numbers = [np.nan if none else x for x, none in zip(each, blank, strict=True)]
-            labels = to_numpy(numbers, name).reshape(shape)
-    if labels.dtype.kind == "f":
-        absent |= np.isnan(labels)
-        whole = absent | (labels == np.floor(labels))
-        require_all(whole, labels, name, "be whole numbers, or NaN for none")
-        labels = np.where(absent, -1, labels).astype(np.intp)
-    known = {each: k for k, each in enumerate(names or ())}
-    if not any(is_whole_number(each) for each in known):
+    known = {"": -1, "-1": -1} | {each: k for k, each in enumerate(names or ())}
+    if not any(is_whole_number(each) for each in names or ()):
         known |= {str(k): k for k in range(K)}
-    if "-1" not in known:
-        absent |= labels.astype(str) == "-1"
-    values, inverse = np.unique(labels.astype(str), return_inverse=True)
-    number = np.array([known.get(str(value), -1) for value in values], dtype=np.intp)
-    found = np.where(absent, -1, number[inverse].reshape(shape))
-    rule = f"be one of {listing(names)}" if names else f"lie in 0 to {K - 1}"
-    rule += ", or be -1, NaN or None for none"
-    remedy = "" if names else "If they are names, pass those of all classes with classes=."
-    require_all(absent | (found >= 0), labels, name, rule, advice=remedy)
+
+    def number(label: Any) -> int:
+        if not isinstance(label, str) and str(label) in MISSING:
+            return -1
+        whole = isinstance(label, float) and label.is_integer()
+        return known.get(str(label), known.get(str(int(label)), UNKNOWN) if whole else UNKNOWN)
+
+    flat = labels.ravel()
+    if labels.dtype.kind == "O":  # which may not be sorted
+        found = np.array([number(label) for label in flat.tolist()])
+    else:
+        values, inverse = np.unique(flat, return_inverse=True)
+        found = np.array([number(value) for value in values.tolist()])[inverse]
+    found = found.astype(np.intp).reshape(labels.shape)
+    if (found == UNKNOWN).any():
+        rule = f"be one of {listing(names)}" if names else f"lie in 0 to {K - 1}"
+        rule += ", or be -1, NaN or None for none"
+        remedy = "" if names else "If they are names, pass those of all classes with classes=."
+        if str(labels[found == UNKNOWN][0]) in MISSING:
+            remedy = "This is text: write None instead, or nothing."
+        require_all(found != UNKNOWN, labels, name, rule, advice=remedy)
     return found
 
 

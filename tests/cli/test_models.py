@@ -99,7 +99,8 @@ def test_labels_of_several_people_are_columns(kind):
     [
         (["--labels", "labels.npy"], "annotators must be left out with --labels: got both"),
         (["--per", "class"], "per must be left out with several labels per input"),
-        (["--annotators", "ann,dan"], "be a column of read.csv: got 'dan', which holds"),
+        (["--annotators", "ann,dan"], "a name must be a column of read.csv: got 'dan', which holds"),
+        (["--annotators", "ann,bob,ann"], "annotators must be named once each: got 'ann' more than"),
         (["--ignore-index", "2"], "ignore-index must be left out with --annotators: got 2"),
         (["--annotators", "bob"], "annotations must hold a label of every row: got none in row 0"),
     ],
