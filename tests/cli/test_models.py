@@ -603,7 +603,7 @@ def test_columns_that_name_inputs_stand_beside_their_intervals(model, ending):
     message = refused(*arguments, "-o", "x.npy")
     assert "output must be .npz, .csv or .parquet with --id-column: got .npy" in message
     message = refused("predict", model, f"new.{ending}", "--id-column", "name", "-o", "x.csv")
-    assert f"id must be a column of new.{ending}: got 'name', which holds site, patient" in message
+    assert f"a name must be a column of new.{ending}: got 'name', which holds site, patient" in message
 
 
 def test_a_folder_keeps_the_names_of_inputs(model):

@@ -135,10 +135,10 @@ class ClassTree:
 
     @classmethod
     def _checked(cls, names: Sequence[str], parents: Sequence[int]) -> ClassTree:
-        inner = set(parents)
+        inner = {0, *parents}
         leaves = tuple(name for at, name in enumerate(names) if at not in inner)
         if len(leaves) < 2:
-            raise InputError("tree", "have two classes or more", listing(leaves))
+            raise InputError("tree", "have two classes or more", listing(leaves) or "none")
         return cls(tuple(names), tuple(parents), leaves)
 
     def ordered(self, classes: Sequence[str]) -> Self:
@@ -195,7 +195,8 @@ class ClassTree:
         if isinstance(node, int | np.integer) and 0 <= node < len(self.names):
             return int(node)
         if node not in self.names:
-            raise InputError("node", "be one of the tree", f"{node!r}", listing(self.names))
+            remedy = f"Its nodes are {listing(self.names)}."
+            raise InputError("node", "be one of the tree", f"{node!r}", remedy)
         return self.names.index(str(node))
 
     def sure(self, lower: Array, least: float = 0.5) -> Indices:
@@ -352,8 +353,11 @@ def _by_levels(levels: NDArray[Any]) -> Iterator[tuple[str, str | None]]:
             if name in above and above[name] != parent:
                 fact = f"{name!r} below {above[name]!r} and, in row {row}, below {parent!r}"
                 raise InputError("tree", "have every node below one other", fact, "Rename one.")
-            if name not in above:
-                above[name] = parent
+            above.setdefault(name, parent)
+    inner = next((name for name in above.values() if name in classes), None)
+    if inner is not None:
+        fact, remedy = f"{inner!r} above another", "Rename the node, or the class."
+        raise InputError("tree", "have nothing below a class", fact, remedy)
     yield from above.items()
 
 

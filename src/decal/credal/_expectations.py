@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputError
+from decal._base.errors import InputError, several
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_values
 from decal._base.settings import check_alpha, check_choice
@@ -229,7 +229,8 @@ class Expectations(IntervalRows):
         if not without.any():
             return self
         if empty == "raise":
-            rows = f"row {without.argmax()} ({without.sum()} rows in all)"
+            count = int(without.sum())
+            rows = f"row {without.argmax()} ({count} {several('row', count)} in all)"
             fact = f"bounds that no distribution satisfies in {rows}"
             raise InputError("credal set", "have members", fact, "Use empty='nan' to pass over.")
         return self[~without]
