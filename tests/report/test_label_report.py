@@ -67,6 +67,8 @@ def test_models_report_and_files_hold_it(tmp_path):
     assert (report.said == d.predict(logits).decide()).all()
     frame = report.to_pandas()
     assert frame.index.name == "patient"
+    assert report.to_polars().rows(named=True) == [*report]
+    assert report[:0].to_polars().schema == report.to_polars().schema
     report.save(tmp_path / "findings.csv")
     report.save(tmp_path / "findings.parquet")
     for found in (

@@ -16,7 +16,6 @@ from decal.plot import style
 from decal.plot._fonts import ADVANCE, drawable, text_width, unit, wrapped
 from decal.plot._one_input import class_names, input_name, one_row, true_row
 
-
 LONGEST = 26  # characters of a name
 
 
