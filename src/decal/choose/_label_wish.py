@@ -5,26 +5,17 @@ As in `decal.choose._wish`, rows that fit and choose the kind of set never choos
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from decal._base.errors import DecalWarning, InputError
+from decal._base.errors import InputError
 from decal._base.settings import check_alpha, check_count, check_keywords
 from decal.choose._choosing import choose
 from decal.choose._promises import Choice, one_wish
-from decal.choose._wish import (
-    CHOOSING_ROWS,
-    CHOOSING_SHARE,
-    FEWEST_COMPARED,
-    FEWEST_SPLIT,
-    MOVES,
-    WORTH_IT,
-)
+from decal.choose._wish import CHOOSING_ROWS, CHOOSING_SHARE, FEWEST_SPLIT, MOVES, best_of, halves
 from decal.multilabel import MultiLabelDecalibrator
 from decal.rows import Rows
 
@@ -111,7 +102,11 @@ def decalibrate_labels(
     given = {"reference": "auto"} | settings
     kinds = [{"directions": moves} | given for moves in MOVES]
     kinds = kinds[:1] if "directions" in settings else kinds
-    model = _fitted(some, _best(kinds, some, target, seed))
+
+    def left_open(kind: dict[str, Any]) -> float:
+        return sum(_open_by(kind, *parts, target) for parts in halves(some, seed))
+
+    model = _fitted(some, best_of(kinds, left_open, count))
     return _promised(model, rest, target, count)
 
 
@@ -119,31 +114,10 @@ def _fitted(rows: Rows, settings: dict[str, Any]) -> MultiLabelDecalibrator:
     return MultiLabelDecalibrator(0.5, **settings).fit_rows(rows)
 
 
-def _best(kinds: list[dict[str, Any]], rows: Rows, miss: float, seed: int) -> dict[str, Any]:
-    """The kind that leaves fewest answers open, in cross-fitting; the first unless it pays."""
-    first, *others = kinds
-    if not others or len(rows) < FEWEST_COMPARED:
-        return first
-    drawn = np.random.default_rng([seed, 1]).permutation(len(rows))
-    halves = rows[drawn[::2]], rows[drawn[1::2]]
-
-    def cost(kind: dict[str, Any]) -> float:
-        return _open_by(kind, *halves, miss) + _open_by(kind, *halves[::-1], miss)
-
-    costs = [cost(kind) for kind in others]
-    best = int(np.argmin(costs))
-    return others[best] if costs[best] < WORTH_IT * cost(first) else first
-
-
 def _open_by(kind: dict[str, Any], fitted_on: Rows, measured_on: Rows, miss: float) -> float:
-    """The share of answers that a kind of set leaves open; inf if it fails."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DecalWarning)
-            choice = choose(_fitted(fitted_on, kind), measured_on, miss=miss)
-            return float((_said(choice, measured_on) < 0).mean())
-    except (ValueError, ArithmeticError):
-        return math.inf
+    """The share of answers that a kind of set leaves open."""
+    choice = choose(_fitted(fitted_on, kind), measured_on, miss=miss)
+    return float((_said(choice, measured_on) < 0).mean())
 
 
 def _said(choice: Choice, rows: Rows) -> Any:

@@ -102,18 +102,17 @@ class ClassTree:
         `remedy` is what to do about a name that comes twice.
         """
         parent: dict[str, str | None] = {}
-        given = set()
         for child, above in edges:
-            if child in given:
+            if child in parent:
                 raise InputError("tree", "have every name once", f"{child!r} twice", remedy)
-            given.add(child)
             parent[child] = above
-            if above is not None:
-                parent.setdefault(above, None)
-        below: dict[str | None, list[str]] = {}
+        tops: list[str] = []
+        below: dict[str, list[str]] = {}
         for child, above in parent.items():
-            below.setdefault(above, []).append(child)
-        tops = below.get(None, [])
+            (tops if above is None else below.setdefault(above, [])).append(child)
+        # Pairs need not name the nodes that have none above them.
+        tops += [name for name in below if name not in parent]
+        parent |= dict.fromkeys(tops)
         named = len(tops) == 1 and tops[0] in below
         if not named and ROOT in parent:
             rooted = "Give the tree a root of your own, or rename that node."
@@ -123,11 +122,10 @@ class ClassTree:
         waiting = [(tops[0] if named else ROOT, -1)]
         while waiting:
             name, above_at = waiting.pop()
-            at = len(names)
             names.append(name)
             parents.append(above_at)
-            children = tops if at == 0 and not named else below.get(name, [])
-            waiting += [(child, at) for child in reversed(children)]
+            children = tops if above_at < 0 and not named else below.get(name, [])
+            waiting += [(child, len(names) - 1) for child in reversed(children)]
         lost = sorted(set(parent) - set(names))
         if lost:
             raise InputError("tree", "have no circle", f"one through {lost[0]!r}")
@@ -186,10 +184,8 @@ class ClassTree:
 
     def numbers_to(self, at: int) -> list[int]:
         """The numbers of the nodes from below the root down to one."""
-        found = [at]
-        while self.parents[found[-1]] > 0:
-            found.append(self.parents[found[-1]])
-        return found[::-1]
+        above = self.parents[at]
+        return [*(self.numbers_to(above) if above > 0 else []), at]
 
     def _number(self, node: str | int) -> int:
         if isinstance(node, int | np.integer) and 0 <= node < len(self.names):
@@ -198,6 +194,15 @@ class ClassTree:
             remedy = f"Its nodes are {listing(self.names)}."
             raise InputError("node", "be one of the tree", f"{node!r}", remedy)
         return self.names.index(str(node))
+
+    def paths(self, lower: Array, upper: Array, ends: Indices) -> NDArray[Any]:
+        """(n,) text of the nodes from the top down to an end, with their ranges (n, nodes)."""
+        steps = {at: self.numbers_to(at) for at in np.unique(ends).tolist()}
+        found = [
+            BETWEEN.join(f"{self.names[at]} {span(low[at], high[at])}" for at in steps[end])
+            for low, high, end in zip(lower, upper, ends.tolist(), strict=True)
+        ]
+        return np.array([*found, None], dtype=object)[:-1]
 
     def sure(self, lower: Array, least: float = 0.5) -> Indices:
         """(n,) the most specific node whose lower probability suffices, of those (n, nodes).
@@ -226,14 +231,12 @@ class ClassTree:
         {'cat': 1.0, 'dog': 1.0, 'owl': 5.0, 'wren': 5.0}
         """
         wrong = check_tolerance(wrong, "wrong")
-        inside = self.leaves.astype(np.float64)
-        own = self.depth.astype(np.float64)
-        steps: Array = np.array([own[self.leaves[:, k]].max() for k in range(len(self.classes))])
+        steps = np.where(self.leaves, self.depth[:, None], 0).max(axis=0)  # down to every class
         table = {}
         for at, name in enumerate(self.names):
-            shared = inside[self.numbers_to(at)].sum(axis=0) if at else np.zeros(len(steps))
-            cost = (steps - shared) + wrong * (own[at] - shared)
-            table[name] = dict(zip(self.classes, cost.tolist(), strict=True))
+            shared = self.leaves[self.numbers_to(at)].sum(axis=0) if at else 0
+            cost = (steps - shared) + wrong * (self.depth[at] - shared)
+            table[name] = dict(zip(self.classes, cost.astype(float).tolist(), strict=True))
         return table
 
     def utility(self, *, wrong: float = 1.0) -> dict[str, dict[str, float]]:
@@ -269,9 +272,8 @@ class ClassTree:
         names, parents = plain["names"], plain["parents"]
         sound = len(names) == len(parents) == len(set(names)) and parents[:1] == [-1]
         sound = sound and all(isinstance(name, str) for name in names)
-        if not sound or not all(
-            type(above) is int and 0 <= above < at for at, above in enumerate(parents) if at
-        ):
+        below = enumerate(parents[1:], 1)
+        if not sound or not all(type(above) is int and 0 <= above < at for at, above in below):
             raise ValueError("a tree must have names and parents that fit")
         return cls._checked(names, parents)
 
@@ -291,42 +293,23 @@ class NodeRanges(IntervalRows):
     _of: ClassVar[str] = "node"
 
 
-def paths(tree: ClassTree, lower: Array, upper: Array, ends: Indices) -> NDArray[Any]:
-    """(n,) text of the nodes from the top down to an end, with their ranges (n, nodes)."""
-    steps = {at: tree.numbers_to(at) for at in np.unique(ends).tolist()}
-
-    def path(row: int, end: int) -> str:
-        spans = (f"{tree.names[at]} {span(lower[row, at], upper[row, at])}" for at in steps[end])
-        return BETWEEN.join(spans)
-
-    found = [path(row, end) for row, end in enumerate(ends.tolist())]
-    return np.array([*found, None], dtype=object)[:-1]
-
-
 # The forms that trees are given in, as pairs of a name and the one above it
 
 
-def _nested(tree: Mapping[Any, Any]) -> Iterator[tuple[str, str | None]]:
-    waiting: list[tuple[str | None, Any]] = [(None, tree)]
-    for parent, below in waiting:  # which grows; names are checked on the way, so it ends
-        for name, under in _named(below):
-            yield name, parent
-            waiting.append((name, under))
-
-
-def _named(below: Any) -> Iterator[tuple[str, Any]]:
-    """Names directly below a node, each with what is below it."""
+def _nested(below: Any, parent: str | None = None) -> Iterator[tuple[str, str | None]]:
+    """Of mappings; lists, names or nothing at their ends. Names are checked on the way: it ends."""
     if isinstance(below, Mapping):
-        yield from ((_name(name), under) for name, under in below.items())
+        for name, under in below.items():
+            yield _name(name), parent
+            yield from _nested(under, str(name))
     elif isinstance(below, str) or not isinstance(below, Iterable):
         if not _missing(below):
-            yield _name(below), None
+            yield _name(below), parent
     else:
         for each in below:
-            if isinstance(each, Mapping):
-                yield from _named(each)
-            else:
-                yield _name(each), None
+            yield from (
+                _nested(each, parent) if isinstance(each, Mapping) else [(_name(each), parent)]
+            )
 
 
 def _pairs(pairs: Iterable[Any]) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from decal._base.set_checks import check_event, check_values
 from decal._base.settings import check_alpha, check_choice
 from decal.credal import _ordered as ordered_classes
 from decal.credal import decisions
-from decal.credal._class_tree import ClassTree, NodeRanges, paths
+from decal.credal._class_tree import ClassTree, NodeRanges
 from decal.credal._interval_rows import IntervalRows
 
 
@@ -203,7 +203,7 @@ class Expectations(IntervalRows):
         Arguments as for `node`.
         """
         names, (lower, upper) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
-        return paths(names, lower, upper, names.sure(lower, least))
+        return names.paths(lower, upper, names.sure(lower, least))
 
     # How they are answered
 
