@@ -150,7 +150,10 @@ def test_votes_tell_how_many_labels_there_are():
             r"lie in 0 to 1, or be -1, NaN or None for none: got 2 at index \(0, 1\)",
         ),
         (lambda: Votes.of_annotations([[0, -2]], classes=2), "for none: got -2"),
-        (lambda: Votes.of_annotations([[0, 0.5]], classes=2), "be -1, NaN or None for none: got 0.5"),
+        (
+            lambda: Votes.of_annotations([[0, 0.5]], classes=2),
+            "-1, NaN or None for none: got 0.5",
+        ),
         (
             lambda: Votes.of_annotations(np.array([["a", np.nan]]), classes="ab"),
             r"got 'nan' at index \(0, 1\)\. This is text: write None instead",

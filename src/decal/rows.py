@@ -239,7 +239,7 @@ class Rows:
         framed, z = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
-            z = read_label_logits(logits, schema, names)
+            z = read_label_logits(logits, schema, names, empty=empty)
         else:
             if framed and labelled:
                 frame = _labelled_frame(logits, labels, sample_weight, names, whole=whole)

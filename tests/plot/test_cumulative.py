@@ -1,5 +1,7 @@
 """The p-box of one input, and ranges of the mean of several."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,6 @@ def test_names_of_classes_do_not_overlap_however_long_they_are(length, count):
     assert len(labels) <= 12
     boxes = [label.get_window_extent() for label in labels]
     if labels[0].get_rotation() == 0:
-        assert all(a.x1 <= b.x0 for a, b in zip(boxes, boxes[1:], strict=False))
+        assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
     legend = ax.get_legend().get_window_extent()
     assert min(box.y0 for box in boxes) >= legend.y1

@@ -79,7 +79,8 @@ def for_hold(
         plan, used = given, 0
         if plan is None:
             used = min(int(PLANNING_SHARE * len(drawn)), PLANNING_ROWS)
-            _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
+            examples = len(drawn) - used
+            _, plan = planned(losses[drawn[:used]], delta, examples=examples, error=error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, plan, delta, error)
         notes = (note,) if note else condition if group is None else ()
@@ -91,16 +92,8 @@ def for_hold(
 def plan_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> tuple[float, Plan]:
     """An alpha that seems within reach of so many other `examples`, and a plan of how."""
     losses = _losses(model, _local_of(model), rows)
-    budget, plan = _planned(losses, complement(hold), examples, None)
+    budget, plan = planned(losses, complement(hold), examples=examples)
     return alpha_of_budget(budget), plan
-
-
-def _planned(
-    losses: Losses, delta: float, examples: int, error: float | None
-) -> tuple[float, Plan]:
-    if not len(losses):
-        return losses.vacuous_budget, Plan(losses.vacuous_budget / 4)
-    return planned(losses, delta, examples=examples, error=error)
 
 
 def _least_budget(

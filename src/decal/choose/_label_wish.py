@@ -14,7 +14,7 @@ import numpy as np
 from decal._base.errors import InputError
 from decal._base.settings import check_alpha, check_count, check_keywords
 from decal.choose._choosing import choose
-from decal.choose._promises import Choice, one_wish
+from decal.choose._promises import one_wish
 from decal.choose._wish import CHOOSING_ROWS, CHOOSING_SHARE, FEWEST_SPLIT, MOVES, best_of, halves
 from decal.multilabel import MultiLabelDecalibrator
 from decal.rows import Rows
@@ -116,14 +116,8 @@ def _fitted(rows: Rows, settings: dict[str, Any]) -> MultiLabelDecalibrator:
 
 def _open_by(kind: dict[str, Any], fitted_on: Rows, measured_on: Rows, miss: float) -> float:
     """The share of answers that a kind of set leaves open."""
-    choice = choose(_fitted(fitted_on, kind), measured_on, miss=miss)
-    return float((_said(choice, measured_on) < 0).mean())
-
-
-def _said(choice: Choice, rows: Rows) -> Any:
-    """(n, L) answers at the alphas of a choice: 1, 0 or, open, -1."""
-    model: Any = choice.model
-    return model.predict_rows(rows, alpha=np.array(list(choice.promise.levels.values()))).decide()
+    model: Any = choose(_fitted(fitted_on, kind), measured_on, miss=miss).promised()
+    return float((model.predict_rows(measured_on).decide() < 0).mean())
 
 
 def _promised(
@@ -131,7 +125,8 @@ def _promised(
 ) -> MultiLabelDecalibrator:
     """The model with its promise, and what that costs on the rows it rests on."""
     choice = choose(model, rows, miss=miss)
-    said, known = _said(choice, rows), rows.labels >= 0
+    promised: Any = choice.promised()
+    said, known = promised.predict_rows(rows).decide(), rows.labels >= 0
     costs = {
         "labels": rows.shape[1],
         "chosen_on": chosen_on,

@@ -265,6 +265,8 @@ def planned(
     """
     high = losses.vacuous_budget
     best = high, Plan(high / 4)  # if nothing is promising
+    if not len(losses):
+        return best
     # Plan with caution: labels that are not expected weigh 1 or more at every budget, so that a
     # threshold that turns out too low spoils everything, and one too high does not.
     error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)

@@ -139,9 +139,12 @@ class ClassTree:
             raise InputError("tree", "have two classes or more", listing(leaves) or "none")
         return cls(tuple(names), tuple(parents), leaves)
 
-    def ordered(self, classes: Sequence[str]) -> Self:
-        """The tree with its leaves in the order of the classes; InputError if they are others."""
-        known = tuple(classes)
+    def ordered(self, classes: Sequence[str] | int) -> Self:
+        """The tree with its leaves in the order of the classes; InputError if they are others.
+
+        Classes without names, of which there are so many, are called by their numbers.
+        """
+        known = tuple(map(str, range(classes)) if isinstance(classes, int) else classes)
         if known == self.classes:
             return self
         missing = sorted(set(known) - set(self.classes))
@@ -172,10 +175,7 @@ class ClassTree:
         where = {name: at for at, name in enumerate(self.names)}
         found = np.zeros((len(self.names), len(self.classes)), dtype=bool)
         for k, name in enumerate(self.classes):
-            at = where[name]
-            while at >= 0:
-                found[at, k] = True
-                at = self.parents[at]
+            found[[0, *self.numbers_to(where[name])], k] = True
         return found
 
     def path(self, node: str | int) -> tuple[str, ...]:

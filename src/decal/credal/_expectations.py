@@ -213,7 +213,7 @@ class Expectations(IntervalRows):
         if found is None:
             remedy = "Pass tree= to the model, or to nodes, node or paths."
             raise InputError("tree", "be given to sets that have none", "None", remedy)
-        return found.ordered(self.classes or tuple(map(str, range(self.shape[1]))))
+        return found.ordered(self.classes or self.shape[1])
 
     def _node_bounds(self, tree: Any) -> tuple[Array, Array]:
         """Least and greatest probability of every node, (n, nodes) each; all have members."""
