@@ -270,12 +270,7 @@ class Rows:
         if rows.grid is not None:
             fact = "logits with more axes"
             raise InputError("labels", "be one per input of these logits", fact, "Use a matrix.")
-        if votes.shape != rows.shape:
-            rule = f"be votes of the shape of logits, {rows.shape}"
-            raise InputError("labels", rule, f"shape {votes.shape}")
-        if votes.classes is not None and rows.classes is not None and votes.classes != rows.classes:
-            fact = f"votes for {listing(votes.classes)}"
-            raise InputError("labels", f"be of the classes {listing(rows.classes)}", fact)
+        votes.require("labels", rows.shape, rows.classes)
         return replace(rows, votes=votes, ids=None)
 
 

@@ -266,17 +266,12 @@ def read_label_logits(
         return log_odds(z.astype(np.float64), schema.floor)
     require_all(~np.isnan(z), z, name, "be numbers", advice="Leave such rows out.")
     if len(z) >= LEAST_ROWS and 0 <= float(z.min()) < float(z.max()) <= 1:
-        warn_of_numbers_in_unit_interval()
+        remedy = "Pass ", Setting("probabilities", True), ", or the logits before the sigmoid"
+        fact = "numbers that all lie from 0 to 1, as those of sigmoids"
+        warn_of_probabilities("logits", remedy, fact)
     if z.dtype == np.float64 and (np.abs(z) >= LARGEST_LOGIT).any():
         z = np.where(np.abs(z) >= LARGEST_LOGIT, np.copysign(np.inf, z), z)
     return z
-
-
-def warn_of_numbers_in_unit_interval() -> None:
-    """Warn of logits that all lie between 0 and 1, as the outputs of a sigmoid do."""
-    remedy = "Pass ", Setting("probabilities", True), ", or the logits before the sigmoid"
-    fact = "numbers that all lie from 0 to 1, as those of sigmoids"
-    warn_of_probabilities("logits", remedy, fact)
 
 
 def log_odds(p: Array, floor: float | None) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -162,6 +162,16 @@ class Votes:
     def number(self) -> Array:
         """(n,) how many labels every input has; of distributions, infinite."""
         return self.counts.sum(axis=1) if self.counted else np.full(len(self), np.inf)
+
+    def require(self, name: str, shape: tuple[int, int], classes: Sequence[str] | None) -> None:
+        """InputError about votes of a name that are not of these inputs, or of other classes."""
+        if self.shape != shape:
+            n, K = shape
+            rule = f"be of {n:,} {several('input', n)} and {K:,} classes"
+            raise InputError(name, rule, f"{self}")
+        if self.classes and classes and self.classes != tuple(classes):
+            fact = f"votes for {listing(self.classes)}"
+            raise InputError(name, f"be of the classes {listing(classes)}", fact)
 
     def missed(self, kept: Mask) -> Array:
         """(n,) the share of every input's labels that are outside the classes kept, (n, K)."""

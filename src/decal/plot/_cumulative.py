@@ -89,7 +89,9 @@ def _name_classes(ax: Axes, names: list[str]) -> float:
     size, width = float(mpl.rcParams["font.size"]), ax.get_window_extent().width
     longest = ADVANCE * max(map(text_width, labels))
     aslant = longest > width * 72 / ax.figure.dpi / size / len(at)
-    look = {"rotation": 30, "rotation_mode": "anchor", "ha": "right"} if aslant else {}
+    look: dict[str, Any] = (
+        {"rotation": 30, "rotation_mode": "anchor", "ha": "right"} if aslant else {}
+    )
     ax.set_xticks(at, labels, fontfamily=families, **look)
     return 2.9 + (0.4 * longest if aslant else 0.0)
 
