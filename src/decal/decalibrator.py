@@ -168,7 +168,7 @@ class Decalibrator(Model[FitState]):
     def learn(self, rows: Rows, *, whole: bool = False, warn: bool = True) -> FitState:
         """What labelled rows say; a reference other than the model is that of the `whole` data.
 
-        Of these it may `warn` if labels seem to be of other rows.
+        Of these it may `warn` if labels seem to be of other rows, or the reference is far away.
         """
         if hasattr(rows.logits, "learnt_by"):
             state: FitState = rows.logits.learnt_by(self, rows.labels)
@@ -200,7 +200,7 @@ class Decalibrator(Model[FitState]):
         found = FitState(
             self.directions, at, n, label_weight, evidence, classes, confidences, order
         )
-        if whole:
+        if whole and warn:
             self._warn_if_far(found)
         return found
 
