@@ -95,9 +95,8 @@ def choose(
     logits : (n, K) array
         Held-out inputs; or, but for `hold`, a `decal.llm.LabelMasses`.
     labels : (n,) integers, or Votes
-        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`. Several
-        per input, as `decal.Votes`: `miss` is then the share of a new input's labels that is
-        missed, on average over inputs, and `hold` needs far narrower sets.
+        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`; several
+        per input as `decal.Votes`, see `decal.decalibrate`.
     miss, width, hold, coverage : float
         The wish, in [0, 1]: exactly one of them.
     per : str, optional
@@ -107,11 +106,12 @@ def choose(
         Any function of the *input*, such as the predicted class: each group has an alpha of its
         own, for `miss` or `hold`. With `unit`, what each row is part of.
     unit : str, optional
-        What rows come in, by its name, such as "image": for `miss`, and the share of a new unit's
-        labels that is missed, on average over units. Units are the first axis of logits, or
-        `groups`. Rows of one unit are alike, so that a promise about rows would not hold.
+        What rows come in, such as "image": `miss` is then the share of a new unit's labels that is
+        missed, on average over units. These are the first axis of logits, or `groups`. Rows of one
+        unit are alike, so that a promise about rows would not hold.
     tolerate : float, optional
-        With `unit`: `miss` is about units of which more than this share of labels is missed.
+        With `unit` or `Votes`: `miss` is about units, or inputs, of which more than this share of
+        labels is missed.
     dim, ignore_index : int, optional
         As for `Decalibrator.fit`.
     rule : str, optional

@@ -114,7 +114,8 @@ def decalibrate(
         What rows come in, such as "image": `miss` is then about the labels of new images, on
         average over images, see `choose`. Units are the first axis of logits, or `groups`.
     tolerate : float, optional
-        With `unit`: `miss` is about images of which more than this share of labels is missed.
+        With `unit` or `Votes`: `miss` is about images, or inputs, of which more than this share of
+        labels is missed.
     seed : int
         Of the random split.
     settings
