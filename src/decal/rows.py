@@ -205,25 +205,10 @@ class Rows:
         if is_scored(logits):
             named = schema.classes if classes is None else tuple(str(name) for name in classes)
             logits, classes = scored_columns(logits, named)
-        if isinstance(labels, Votes):
-            classes = labels.classes if classes is None and not schema.classes else classes
-            if is_frame(logits):
-                names = schema.classes if classes is None else tuple(map(str, classes))
-                frame = _labelled_frame(logits, None, sample_weight, names, whole=whole)
-                logits, _, sample_weight, classes = frame
-            return cls._voted(
-                cls.read(
-                    logits,
-                    sample_weight=sample_weight,
-                    classes=classes,
-                    schema=schema,
-                    empty=empty,
-                    dim=dim,
-                    ignore_index=ignore_index,
-                ),
-                labels,
-                schema,
-            )
+        votes = labels if isinstance(labels, Votes) else None
+        if votes is not None:
+            classes = votes.classes if classes is None and not schema.classes else classes
+            labels = None
         grid, place = None, IN_ARRAY
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         labels, classes, order = _from_ordered(logits, labels, classes, schema)
@@ -234,7 +219,7 @@ class Rows:
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
         shaped["order"] = order
-        labelled = labels is not None
+        labelled = labels is not None or votes is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         framed, z = is_frame(logits), logits
         if schema.answers:
@@ -246,11 +231,11 @@ class Rows:
                 z, labels, sample_weight, names = frame
             elif framed:
                 z, _ = class_columns(logits, names, others=id_columns(logits, ids))
-            if labelled:
+            if labels is not None:
                 require_matrix(z, labels)
             z = z if schema.takes(z) else read_logits(z, schema, place=place, empty=empty)
         known = check_class_names(names, z.shape[1])
-        if labelled:
+        if labels is not None:
             size = {"rows": z.shape[0], "classes": z.shape[1]}
             labels = (
                 check_answers(labels, z.shape, known, schema, whole=whole)
@@ -259,19 +244,19 @@ class Rows:
             )
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
-        return cls(z, labels, w, known, index, **shaped)
+        rows = cls(z, labels, w, known, index, **shaped)
+        return rows if votes is None else rows._voted(votes, schema)
 
-    @classmethod
-    def _voted(cls, rows: Self, votes: Votes, schema: Schema) -> Self:
+    def _voted(self, votes: Votes, schema: Schema) -> Self:
         """Rows with several labels each; InputError if these are of others, or not taken."""
         if not schema.votes:
             remedy = "Pass Votes to Decalibrator, decalibrate or choose."
             raise InputError("labels", "be one per input here", f"{votes}", remedy)
-        if rows.grid is not None:
+        if self.grid is not None:
             fact = "logits with more axes"
             raise InputError("labels", "be one per input of these logits", fact, "Use a matrix.")
-        votes.require("labels", rows.shape, rows.classes)
-        return replace(rows, votes=votes, ids=None)
+        votes.require("labels", self.shape, self.classes)
+        return replace(self, votes=votes)
 
 
 def _has_axes(logits: Any, schema: Schema, **given: int | None) -> bool:

@@ -248,17 +248,15 @@ class ClassTree:
 
     def __repr__(self) -> str:
         size = f"{len(self.classes):,} classes, {len(self.names):,} nodes, {self.depth.max()} deep"
-        below: dict[int, list[int]] = {}
+        ends: dict[int, list[str]] = {at: [] for at in sorted({*self.parents} - {-1})}
         for at, above in enumerate(self.parents):
-            below.setdefault(above, []).append(at)
+            if at not in ends:
+                ends[above].append(self.names[at])
         lines = [f"ClassTree: {size}"]
-        for at, name in enumerate(self.names):
-            if at in below and at:
-                ends = [self.names[child] for child in below[at] if child not in below]
-                text = f"{name}: {', '.join(ends)}" if ends else name
-                lines.append("  " * int(self.depth[at]) + text)
-        ends = [self.names[child] for child in below[0] if child not in below]
-        lines += [f"  {', '.join(ends)}"] if ends else []
+        for at, leaves in [*ends.items()][1:]:
+            text = ": ".join(filter(None, (self.names[at], ", ".join(leaves))))
+            lines.append("  " * int(self.depth[at]) + text)
+        lines += [f"  {', '.join(ends[0])}"] if ends[0] else []
         more = len(lines) - LINES
         return "\n".join(lines if more <= 0 else [*lines[:LINES], f"  … {more} more nodes"])
 
