@@ -15,7 +15,15 @@ from decal._base.errors import InputError
 from decal._base.settings import check_alpha, check_count, check_keywords
 from decal.choose._choosing import choose
 from decal.choose._promises import one_wish
-from decal.choose._wish import CHOOSING_ROWS, CHOOSING_SHARE, FEWEST_SPLIT, MOVES, best_of, halves
+from decal.choose._wish import (
+    CHOOSING_ROWS,
+    CHOOSING_SHARE,
+    FEWEST_SPLIT,
+    MOVES,
+    Kind,
+    best_of,
+    halves,
+)
 from decal.multilabel import MultiLabelDecalibrator
 from decal.rows import Rows
 
@@ -99,22 +107,21 @@ def decalibrate_labels(
             raise InputError("answers", rule, fact, remedy)
         return _promised(model, rows, target, 0)
     some, rest = rows[np.sort(drawn[:count])], rows[np.sort(drawn[count:])]
-    given = {"reference": "auto"} | settings
-    kinds = [{"directions": moves} | given for moves in MOVES]
-    kinds = kinds[:1] if "directions" in settings else kinds
+    moves = MOVES[:1] if "directions" in settings else MOVES
+    kinds = [{"directions": each, "reference": "auto"} | settings for each in moves]
 
-    def left_open(kind: dict[str, Any]) -> float:
+    def left_open(kind: Kind) -> float:
         return sum(_open_by(kind, *parts, target) for parts in halves(some, seed))
 
     model = _fitted(some, best_of(kinds, left_open, count))
     return _promised(model, rest, target, count)
 
 
-def _fitted(rows: Rows, settings: dict[str, Any]) -> MultiLabelDecalibrator:
-    return MultiLabelDecalibrator(0.5, **settings).fit_rows(rows)
+def _fitted(rows: Rows, kind: Kind) -> MultiLabelDecalibrator:
+    return MultiLabelDecalibrator(0.5, **kind).fit_rows(rows)
 
 
-def _open_by(kind: dict[str, Any], fitted_on: Rows, measured_on: Rows, miss: float) -> float:
+def _open_by(kind: Kind, fitted_on: Rows, measured_on: Rows, miss: float) -> float:
     """The share of answers that a kind of set leaves open."""
     model: Any = choose(_fitted(fitted_on, kind), measured_on, miss=miss).promised()
     return float((model.predict_rows(measured_on).decide() < 0).mean())

@@ -44,18 +44,8 @@ ROWS_COMPARED = 5000  # so many rows tell what a promise costs
 NEARLY_ALL = 0.9  # sets this large, or intervals this wide, are nearly vacuous
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of set that may grant a wish: what moves, and where gains are measured from."""
-
-    directions: Any
-    reference: str
-
-    def fit(self, rows: Rows, settings: dict[str, Any]) -> Decalibrator:
-        """A model of this kind, fitted on these rows."""
-        model = Decalibrator(0.5, directions=self.directions, reference=self.reference, **settings)
-        return model.fit_rows(rows, warn=False)
-
+Kind = dict[str, Any]
+"""A kind of set that may grant a wish: settings of a `Decalibrator`."""
 
 MOVES = (("local",), ("class",), ("class", "temperature"))
 MOVES_TO_HOLD = (Local(mix=MIX),), (Local(mix=MIX, by_entropy=0.05, root=True),)
@@ -227,7 +217,7 @@ class Wish:
             rows.warn_of_units()
             rows = replace(rows, units=None)
         if self.name == "width":
-            model = self._kinds()[0].fit(rows, self._fixed)
+            model = _fitted(rows, self._kinds()[0])
             return self._kept(model, self._chosen(model, rows), rows, 0)
         self._require_enough(self._count(rows))
         chosen_on, promised_by = self._split(rows, groups)
@@ -236,7 +226,7 @@ class Wish:
         if kind is None:
             fact = f"all {len(rows):,} needed for {self.name}={self.target:g}"
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
-        model = kind.fit(some if len(some) else rows, self._fixed)
+        model = _fitted(some if len(some) else rows, kind)
         by = None if groups is None else groups[promised_by]
         choice = self._chosen(model, rest, by, some)
         found = self._kept(model, choice, rest, len(some), by)
@@ -269,18 +259,11 @@ class Wish:
         found = np.append(there.center - scale * here.center, scale)
         return tuple(found.tolist()) if np.isfinite(found).all() else ()
 
-    @property
-    def _fixed(self) -> dict[str, Any]:
-        """Settings that the kind of set does not choose."""
-        return {k: v for k, v in self.settings.items() if k not in ("directions", "reference")}
-
     def _kinds(self) -> list[Kind]:
         """The kinds of set that the settings leave to choose from."""
-        moves: Iterable[Any] = MOVES_TO_HOLD if self.name == "hold" else MOVES
-        if self.name == "width":
-            moves = MOVES[:1]
-        moves = (self.settings["directions"],) if "directions" in self.settings else moves
-        return [Kind(each, self.settings.get("reference", "auto")) for each in moves]
+        moves: tuple[Any, ...] = MOVES_TO_HOLD if self.name == "hold" else MOVES
+        moves = moves[:1] if self.name == "width" or "directions" in self.settings else moves
+        return [{"directions": each, "reference": "auto"} | self.settings for each in moves]
 
     def _require_enough(self, rows: int) -> None:
         """InputError if no number of errors is few enough."""
@@ -353,10 +336,10 @@ class Wish:
     @property
     def _without_labels(self) -> Kind | None:
         """Local sets around the model as it is: they need no labels, if the settings leave them."""
-        moves = self._kinds()[0].directions
-        local = all(isinstance(direction, Local) for direction in parse_directions(moves))
+        first = self._kinds()[0]
+        local = all(isinstance(each, Local) for each in parse_directions(first["directions"]))
         may_be = local and self.settings.get("reference", "model") == "model"
-        return Kind(moves, "model") if may_be else None
+        return first | {"reference": "model"} if may_be else None
 
     def _best_kind(self, rows: Rows, examples: int) -> Kind:
         """The kind of least cost, on rows that alpha is not chosen by, for so many `examples`.
@@ -369,18 +352,17 @@ class Wish:
                 return self._width_of(kind, rows, examples)
             return sum(self._kept_by(kind, *parts) for parts in halves(rows, self.seed))
 
-        found: Kind = best_of(self._kinds(), cost, len(rows))
-        return found
+        return best_of(self._kinds(), cost, len(rows))
 
     def _kept_by(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
         """How many classes a kind of set keeps on average, at one alpha."""
-        model = kind.fit(fitted_on, self._fixed)
+        model = _fitted(fitted_on, kind)
         choice = choose(model, measured_on, miss=self.target, rule=_rule(measured_on, model))
         return float(choice.decide(measured_on).sum(axis=1).mean())
 
     def _width_of(self, kind: Kind, rows: Rows, examples: int) -> float:
         """How wide intervals are on average at the alpha that seems within reach."""
-        model = kind.fit(rows, self._fixed)
+        model = _fitted(rows, kind)
         alpha, _ = plan_for(model, rows, self.target, examples)
         sets = predict_rows(model, rows[:COMPARED_ROWS], alpha)
         return float((sets.upper - sets.lower).mean())
@@ -440,6 +422,11 @@ class Wish:
         return model.with_promise(replace(choice, promise=promise))
 
 
+def _fitted(rows: Rows, kind: Kind) -> Decalibrator:
+    """A model of a kind, whose alpha nobody has chosen yet."""
+    return Decalibrator(0.5, **kind).fit_rows(rows, warn=False)
+
+
 def halves(rows: Rows, seed: int) -> list[tuple[Rows, Rows]]:
     """Two halves of some rows, drawn by chance, as those that fit and measure, both ways."""
     drawn = np.random.default_rng([seed, 1]).permutation(len(rows))[:COMPARED_ROWS]
@@ -447,13 +434,13 @@ def halves(rows: Rows, seed: int) -> list[tuple[Rows, Rows]]:
     return [(one, other), (other, one)]
 
 
-def best_of(kinds: Sequence[Any], cost: Callable[[Any], float], rows: int) -> Any:
+def best_of(kinds: Sequence[Kind], cost: Callable[[Kind], float], rows: int) -> Kind:
     """The kind of least cost; the first unless another is clearly better, or rows are few.
 
     One that cannot be fitted costs infinitely much.
     """
 
-    def tried(kind: Any) -> float:
+    def tried(kind: Kind) -> float:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DecalWarning)
