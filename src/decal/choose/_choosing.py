@@ -9,7 +9,7 @@ import numpy as np
 
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
-from decal.choose._hold import for_hold, shares
+from decal.choose._hold import for_hold
 from decal.choose._miss import (
     NOTHING_EXCLUDED,
     for_miss,
@@ -125,7 +125,7 @@ def choose(
     annotations : (n, A) array, optional
         Labels by up to A annotators, -1 where one gave none. For `miss` and `hold`, in place of
         labels: short for `Votes.of_annotations`. For `coverage`, in place of distributions:
-        `shares` of a few vary more than the truth, so that sets are wider than they need to be.
+        shares of a few vary more than the truth, so that sets are wider than they need to be.
     guaranteed : bool
         Whether `coverage` is to hold for new inputs rather than for these.
     atol : float
@@ -355,7 +355,8 @@ def _for_coverage(
     require_one(**known)
     distributions = known["distributions"]
     if distributions is None:
-        distributions = shares(known["annotations"], data.shape[1])
+        classes = data.classes or data.shape[1]
+        distributions = Votes.of_annotations(known["annotations"], classes=classes).shares
     inside = distributions_inside(model, data, distributions, atol)
     n = len(data)
     rows = np.arange(n)
