@@ -286,6 +286,24 @@ def test_classes_are_those_of_votes_or_of_logits():
         decal.Decalibrator(0.8).fit(z, Votes.of_counts(counts[1:]))
 
 
+def test_votes_in_a_frame_must_be_in_the_order_of_the_logits():
+    z, counts = sample(5)
+    names = [f"P-{i}" for i in range(len(z))]
+    logits = pd.DataFrame(z, columns=list("abc"), index=names)
+    votes = pd.DataFrame(counts, columns=list("abc"), index=names)
+    said = pd.DataFrame(counts.argmax(axis=1)[:, None], index=names)
+    decal.Decalibrator().fit(logits, Votes.of_counts(votes))
+    decal.Decalibrator().fit(logits[10:], Votes.of_counts(votes)[10:])
+    for other in (
+        Votes.of_counts(votes[::-1]),
+        Votes.of_distributions(votes.div(votes.sum(axis=1), axis=0)[::-1]),
+        Votes.of_annotations(said[::-1], classes="abc"),
+        Votes.of_counts(votes)[::-1],
+    ):
+        with pytest.raises(InputError, match="labels must .*order"):
+            decal.Decalibrator().fit(logits, other)
+
+
 def test_a_masked_class_that_was_named_is_refused():
     z, counts = sample(6)
     row = int(np.flatnonzero(counts[:, 1] > 0)[0])

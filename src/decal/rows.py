@@ -205,12 +205,12 @@ class Rows:
         if is_scored(logits):
             named = schema.classes if classes is None else tuple(str(name) for name in classes)
             logits, classes = scored_columns(logits, named)
+        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         votes = labels if isinstance(labels, Votes) else None
         if votes is not None:
             classes = votes.classes if classes is None and not schema.classes else classes
             labels = None
         grid, place = None, IN_ARRAY
-        require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
         labels, classes, order = _from_ordered(logits, labels, classes, schema)
         axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
         if _has_axes(logits, schema, **axes):

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import class_columns, is_frame
+from decal._base.data_frames import Index, class_columns, is_frame, row_names
 from decal._base.errors import InputError, is_whole_number, listing, require_all, several
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.row_checks import (
@@ -62,6 +62,7 @@ class Votes:
     counts: Array
     counted: bool = True
     classes: tuple[str, ...] | None = None
+    _index: Index | None = None  # that of a frame, which tells orders apart
 
     @classmethod
     def of_counts(cls, counts: Any, *, classes: Iterable[Any] | None = None) -> Self:
@@ -74,7 +75,7 @@ class Votes:
         fine = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
         remedy = "Distributions go to Votes.of_distributions."
         require_all(fine, array, "counts", "be whole numbers, none negative", advice=remedy)
-        return cls._counting(array, names, "counts")
+        return cls._counting(array, names, "counts", counts)
 
     @classmethod
     def of_distributions(cls, distributions: Any, *, classes: Iterable[Any] | None = None) -> Self:
@@ -84,7 +85,7 @@ class Votes:
         """
         given, names = _matrix(distributions, "distributions", classes)
         p = check_distributions(given, shape=(given.shape[0], given.shape[1]))
-        return cls(p, False, names)
+        return cls(p, False, names, row_names(distributions))
 
     @classmethod
     def of_annotations(cls, annotations: Any, *, classes: Any) -> Self:
@@ -100,7 +101,7 @@ class Votes:
             raise InputError("annotations", rule, f"shape {given.shape}")
         y = _numbers(given, names, K, "annotations")
         row = np.broadcast_to(np.arange(len(y))[:, None], y.shape)
-        return cls._counting(_counted(row, y, len(y), K), names, "annotations")
+        return cls._counting(_counted(row, y, len(y), K), names, "annotations", annotations)
 
     @classmethod
     def of_table(cls, inputs: Any, labels: Any, *, order: Any, classes: Any) -> Self:
@@ -128,12 +129,14 @@ class Votes:
         return cls._counting(_counted(row, y, rows.size, K), names, "labels")
 
     @classmethod
-    def _counting(cls, counts: Array, names: tuple[str, ...] | None, name: str) -> Self:
+    def _counting(
+        cls, counts: Array, names: tuple[str, ...] | None, name: str, given: Any = None
+    ) -> Self:
         without = np.flatnonzero(counts.sum(axis=1) == 0)
         if without.size:
             fact = f"none in row {without[0]}"
             raise InputError(name, "hold a label of every row", fact, LEAVE_OUT)
-        return cls(counts, True, names)
+        return cls(counts, True, names, row_names(given))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -147,7 +150,8 @@ class Votes:
     def __getitem__(self, rows: Any) -> Votes:
         """Those of some inputs: an integer, a slice, a mask or a list of integers."""
         rows = [rows] if isinstance(rows, int | np.integer) else rows
-        return Votes(self.counts[rows], self.counted, self.classes)
+        index = self._index and {name: values[rows] for name, values in self._index.items()}
+        return Votes(self.counts[rows], self.counted, self.classes, index)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """TypeError: where labels are one per input, these would be taken for something else."""

@@ -1,11 +1,12 @@
 """How often people disagree, and how much of that sets account for."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
 import decal
-from decal import Votes
+from decal import InputError, Votes
 from decal.credal import disagreement_range
 from decal.evaluate import disagreement
 from oracles import votes as oracle
@@ -118,3 +119,12 @@ def test_other_votes_are_refused(votes, message):
     credal = decal.IntervalCredalSet([[0.2, 0.3]], [[0.7, 0.8]], classes=["a", "b"])
     with pytest.raises(decal.InputError, match=message):
         disagreement(credal, votes)
+
+
+def test_votes_must_be_in_the_order_of_the_sets():
+    names = np.array(["P-1", "P-2"])
+    credal = decal.IntervalCredalSet(np.zeros((2, 2)), np.ones((2, 2))).with_index(names)
+    frame = pd.DataFrame([[2, 1], [0, 3]], columns=["a", "b"], index=names)
+    assert disagreement(credal, Votes.of_counts(frame)).inputs.tolist() == [0, 1]
+    with pytest.raises(InputError, match="votes must .*order"):
+        disagreement(credal, Votes.of_counts(frame[::-1]))

@@ -226,12 +226,11 @@ def weight(last: Array, loss: Array, budget: Array | float) -> Array:
     return 1.0 + np.exp(-share)
 
 
-Found = tuple[float, float]
-"""A budget, and the bound of the share of misses there."""
+def least_budget(losses: Losses, plan: Plan, delta: float) -> tuple[float, float] | None:
+    """The least budget at which weights, and the largest one, sum to at most delta (n + 1).
 
-
-def least_budget(losses: Losses, plan: Plan, delta: float) -> Found | None:
-    """The least budget at which weights, and the largest one, sum to at most delta (n + 1)."""
+    And the bound of the share of misses there.
+    """
     surprises, n = losses.weighed(plan), len(losses)
 
     def bound(budget: float) -> float:
@@ -244,8 +243,11 @@ def least_budget(losses: Losses, plan: Plan, delta: float) -> Found | None:
 
 def least_budget_with_confidence(
     losses: Losses, plan: Plan, delta: float, error: float
-) -> Found | None:
-    """The least budget down to which every test shows that the mean weight is at most delta."""
+) -> tuple[float, float] | None:
+    """The least budget down to which every test shows that the mean weight is at most delta.
+
+    And that mean.
+    """
     surprises = losses.weighed(plan)
 
     def shown(budgets: Array) -> Iterator[bool]:

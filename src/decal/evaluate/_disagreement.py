@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from decal._base.data_frames import require_same_order
 from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices
 from decal.credal import CredalSet, disagreement_range
@@ -85,6 +86,7 @@ def disagreement(credal: CredalSet, votes: Any) -> Disagreement:
     if not isinstance(votes, Votes):
         remedy = "Make them by decal.Votes.of_annotations, of_counts or of_table."
         raise InputError("votes", "be decal.Votes", f"a {type(votes).__name__}", remedy)
+    require_same_order(credal=credal, votes=votes)
     votes.require("votes", credal.shape, credal.classes)
     several = np.flatnonzero(votes.number > 1)
     if not several.size:
