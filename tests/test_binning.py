@@ -45,12 +45,15 @@ def test_equal_numbers_share_a_bin_and_bins_say_how_many_they_are():
 @pytest.mark.parametrize(
     ("y", "edges", "message"),
     [
-        ([1.0, np.nan], 2, "y must be finite"),
+        ([1.0, np.nan], 2, "y must not contain NaN: got NaN at index 1"),
         ([[1.0]], 2, "y must be a vector of numbers"),
         ([1.0, 2.0], 1, "edges must be a whole number, at least 2: got 1"),
         ([1.0, 2.0], 8.5, "edges must be a whole number, at least 2: got 8.5"),
-        ([1.0, 1.0, 1.0], 3, "edges must be three or more finite numbers that rise"),
-        ([1.0, 2.0], [3, 2, 1], "edges must be three or more finite numbers that rise"),
+        ([1.0, 1.0, 1.0], 3, "edges must be three or more numbers that rise: got .1.0.. Ties of y"),
+        ([1.0, 2.0], [3, 2, 1], "edges must be three or more numbers that rise"),
+        ([1.0, 2.0], [0, np.inf, 3], "edges must be finite: got inf at index 1"),
+        ([1.0, 2.0], ["a", "b", "c"], "edges must be a vector of numbers, at least one"),
+        (["a", "b"], 2, "y must be a vector of numbers"),
     ],
 )
 def test_bad_numbers_and_edges_are_refused(y, edges, message):
@@ -65,6 +68,11 @@ def test_sets_of_other_bins_are_refused(K):
     for ask in (bins.interval, lambda sets: bins.quantile(sets, 0.5)):
         with pytest.raises(decal.InputError, match=f"credal must have 3 bins: got {K}"):
             ask(credal)
+
+
+def test_what_are_no_sets_is_refused():
+    with pytest.raises(decal.InputError, match="credal must be credal sets over the bins: got a l"):
+        decal.binned([0.0, 1.0], [0, 1, 2]).interval([[0.5, 0.5]])
 
 
 def test_an_interval_holds_all_possible_bins_whatever_rule_is_promised():

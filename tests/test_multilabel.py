@@ -347,6 +347,15 @@ def test_impossible_answers_and_settings_are_refused():
         d.merge(decal.MultiLabelDecalibrator().fit(*drawn(), classes="abcd"))
 
 
+@pytest.mark.parametrize("probabilities", [False, True])
+def test_no_rows_give_no_sets_but_nothing_to_fit(probabilities):
+    z, y = drawn()
+    given = 1 / (1 + np.exp(-z)) if probabilities else z
+    d = decal.MultiLabelDecalibrator(0.8, probabilities=probabilities).fit(given, y)
+    assert d.predict(given[:0]).shape == (0, 4)
+    assert len(d.report(given[:0], check=True)) == 0
+
+
 def test_refusals_of_several_labels_point_here():
     z, y = drawn(unknown=0.0)
     with pytest.raises(ValueError, match="use decal.MultiLabelDecalibrator"):

@@ -101,6 +101,19 @@ def test_minus_one_may_be_the_name_of_a_class():
     np.testing.assert_array_equal(votes.counts, [[1, 0, 0]])
 
 
+def test_an_empty_text_is_no_label_and_fractions_may_be_names():
+    votes = Votes.of_annotations([["a", ""], ["", "b"]], classes="ab")
+    np.testing.assert_array_equal(votes.counts, np.eye(2))
+    halves = Votes.of_annotations([[0.5, 1.0], [1.0, np.nan]], classes=[0.5, 1.0])
+    np.testing.assert_array_equal(halves.counts, [[1, 1], [0, 1]])
+
+
+def test_one_input_is_taken_by_its_number_and_all_one_after_the_other():
+    votes = FORMS["counts"]()
+    np.testing.assert_array_equal(votes[1].counts, COUNTS[1:2])
+    np.testing.assert_array_equal([each.counts[0] for each in votes], COUNTS)
+
+
 @pytest.mark.parametrize("rows", [slice(1, 3), [2, 0], np.array([True, False, True])])
 def test_some_inputs_are_taken_as_from_arrays(rows):
     votes = FORMS["counts"]()[rows]
@@ -137,7 +150,15 @@ def test_votes_tell_how_many_labels_there_are():
             r"lie in 0 to 1, or be -1, NaN or None for none: got 2 at index \(0, 1\)",
         ),
         (lambda: Votes.of_annotations([[0, -2]], classes=2), "for none: got -2"),
-        (lambda: Votes.of_annotations([[0, 0.5]], classes=2), "be whole numbers, or NaN for none"),
+        (
+            lambda: Votes.of_annotations([[0, 0.5]], classes=2),
+            "-1, NaN or None for none: got 0.5",
+        ),
+        (
+            lambda: Votes.of_annotations(np.array([["a", np.nan]]), classes="ab"),
+            r"got 'nan' at index \(0, 1\)\. This is text: write None instead",
+        ),
+        (lambda: Votes.of_annotations([[0, 1]], classes=None), "classes must be names, .*got None"),
         (
             lambda: Votes.of_annotations([["a", "b"]], classes=2),
             r"got 'a' at index \(0, 0\)\. If they are names, pass those of all classes",
@@ -159,7 +180,11 @@ def test_votes_tell_how_many_labels_there_are():
         ),
         (
             lambda: Votes.of_table(["a"], [0], order=["a", "a"], classes=2),
-            "order must name every row of logits once",
+            "order must name every row of logits once: got 'a' more than once",
+        ),
+        (
+            lambda: Votes.of_table(["a"], [0], order=[["a"]], classes=2),
+            r"order must be a vector of ids: got shape \(1, 1\)",
         ),
         (
             lambda: Votes.of_table(["a"], [0], order=["a", "b"], classes=2),
@@ -257,8 +282,26 @@ def test_classes_are_those_of_votes_or_of_logits():
     np.testing.assert_allclose(turned.predict(z[:, ::-1]).lower, d.predict(z).lower[:, ::-1])
     with pytest.raises(InputError, match="labels must be of the classes a, b, c: got votes for c"):
         decal.choose(d, z, Votes.of_counts(counts, classes="cba"), miss=0.2)
-    with pytest.raises(InputError, match=r"be votes of the shape of logits, \(90, 3\): got shape"):
+    with pytest.raises(InputError, match="labels must be of 90 inputs and 3 classes: got Vo"):
         decal.Decalibrator(0.8).fit(z, Votes.of_counts(counts[1:]))
+
+
+def test_votes_in_a_frame_must_be_in_the_order_of_the_logits():
+    z, counts = sample(5)
+    names = [f"P-{i}" for i in range(len(z))]
+    logits = pd.DataFrame(z, columns=list("abc"), index=names)
+    votes = pd.DataFrame(counts, columns=list("abc"), index=names)
+    said = pd.DataFrame(counts.argmax(axis=1)[:, None], index=names)
+    decal.Decalibrator().fit(logits, Votes.of_counts(votes))
+    decal.Decalibrator().fit(logits[10:], Votes.of_counts(votes)[10:])
+    for other in (
+        Votes.of_counts(votes[::-1]),
+        Votes.of_distributions(votes.div(votes.sum(axis=1), axis=0)[::-1]),
+        Votes.of_annotations(said[::-1], classes="abc"),
+        Votes.of_counts(votes)[::-1],
+    ):
+        with pytest.raises(InputError, match="labels must .*order"):
+            decal.Decalibrator().fit(logits, other)
 
 
 def test_a_masked_class_that_was_named_is_refused():

@@ -10,7 +10,7 @@ import numpy as np
 
 from decal._base.errors import InputError, counted, require_all
 from decal._base.numerics import Array, Indices
-from decal._base.row_checks import to_numpy
+from decal._base.row_checks import check_steps, real_matrix, to_numpy
 from decal._base.settings import check_count
 from decal.credal import CredalSet
 
@@ -79,10 +79,11 @@ class Binned:
         >>> bins.probabilities([[2.0, 3.0, 4.0]], [0.25, 0.5, 0.75])
         array([[0.25, 0.5 , 0.25]])
         """
-        at, q = to_numpy(levels, "levels"), to_numpy(quantiles, "quantiles").astype(np.float64)
-        if at.ndim != 1 or not (np.diff(at, prepend=0.0, append=1.0) > 0).all():
+        at = check_steps(levels, "levels")
+        q = real_matrix(to_numpy(quantiles, "quantiles"), "quantiles")
+        if not (np.diff(at, prepend=0.0, append=1.0) > 0).all():
             raise InputError("levels", "rise between 0 and 1", f"{at.tolist()!r:.60}")
-        if q.ndim != 2 or q.shape[1] != len(at):
+        if q.shape[1] != len(at):
             raise InputError("quantiles", f"have {len(at)} columns, as levels", f"shape {q.shape}")
         require_all(np.isfinite(q), q, "quantiles", "be finite")
         below = np.empty((len(q), len(self.edges)))  # the probability below every edge
@@ -94,6 +95,8 @@ class Binned:
         return np.diff(below, axis=1)
 
     def _checked(self, credal: CredalSet) -> CredalSet:
+        if not isinstance(credal, CredalSet):
+            raise InputError("credal", "be credal sets over the bins", f"a {type(credal).__name__}")
         if credal.shape[1] != len(self.classes):
             remedy = "No classifier knows a bin that had no rows: take fewer bins."
             fact = f"{credal.shape[1]}"
@@ -110,9 +113,8 @@ def binned(y: Any, edges: Any = 10) -> Binned:
         Finite numbers.
     edges : int or (K + 1,) array
         How many bins, with about as many numbers in each, or fewer bins where numbers are equal; or
-        where bins begin, and the last ends.
-        Numbers beyond are in the first or the last bin. To give new numbers the bins of others,
-        pass ``edges=others.edges``.
+        where bins begin, and the last ends. Numbers beyond are in the first or the last bin. To
+        give new numbers the bins of others, pass ``edges=others.edges``.
 
     Examples
     --------
@@ -125,20 +127,14 @@ def binned(y: Any, edges: Any = 10) -> Binned:
     >>> bins.interval(decal.IntervalCredalSet([[0.5, 0.2, 0]], [[0.7, 0.4, 0.1]]))
     (array([0.]), array([2.]))
     """
-    numbers = to_numpy(y, "y")
-    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iuf":
-        fact = f"shape {numbers.shape}, dtype {numbers.dtype}"
-        raise InputError("y", "be a vector of numbers", fact)
-    numbers = numbers.astype(np.float64)
-    require_all(np.isfinite(numbers), numbers, "y", "be finite")
-    counted = np.ndim(edges) == 0
+    numbers, counted = check_steps(y, "y"), np.ndim(edges) == 0
     if counted:
         bins = check_count(edges, "edges", least=2)
         ends = np.unique(np.quantile(numbers, np.linspace(0, 1, bins + 1)))
     else:
-        ends = to_numpy(edges, "edges").astype(np.float64)
-    if ends.ndim != 1 or len(ends) < 3 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
-        rule = "be three or more finite numbers that rise"
+        ends = check_steps(edges, "edges")
+    if len(ends) < 3 or (np.diff(ends) <= 0).any():
+        rule = "be three or more numbers that rise"
         remedy = "Ties of y merge bins: give the edges." if counted else ""
         raise InputError("edges", rule, f"{ends.tolist()!r:.60}", remedy)
     labels = np.searchsorted(ends[1:-1], numbers, side="right")

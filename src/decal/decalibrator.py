@@ -168,7 +168,7 @@ class Decalibrator(Model[FitState]):
     def learn(self, rows: Rows, *, whole: bool = False, warn: bool = True) -> FitState:
         """What labelled rows say; a reference other than the model is that of the `whole` data.
 
-        Of these it may `warn` if labels seem to be of other rows.
+        Of these it may `warn` if labels seem to be of other rows, or the reference is far away.
         """
         if hasattr(rows.logits, "learnt_by"):
             state: FitState = rows.logits.learnt_by(self, rows.labels)
@@ -177,7 +177,7 @@ class Decalibrator(Model[FitState]):
             rows = replace(rows, logits=rows.logits.in_turn())
         self._require_taken(rows)
         if self.tree is not None:
-            self.tree.ordered(rows.classes or tuple(map(str, range(rows.shape[1]))))
+            self.tree.ordered(rows.classes or rows.shape[1])
         n, rows = len(rows.counted()), rows.by_label()
         confidences = Confidences.of(rows.logits, rows.labels, rows.weights, rows.units)
         if whole and warn:
@@ -200,7 +200,7 @@ class Decalibrator(Model[FitState]):
         found = FitState(
             self.directions, at, n, label_weight, evidence, classes, confidences, order
         )
-        if whole:
+        if whole and warn:
             self._warn_if_far(found)
         return found
 
@@ -429,8 +429,7 @@ class Decalibrator(Model[FitState]):
         """(nodes, K) the classes of every node of its tree, in the order of the classes."""
         if self.tree is None:
             raise InputError("decalibrator", "have a tree", "none", "Pass tree= when you make it.")
-        K = len(self.class_weights)
-        return self.tree.ordered(self.classes or tuple(map(str, range(K)))).leaves
+        return self.tree.ordered(self.classes or len(self.class_weights)).leaves
 
     def confidences(self) -> Confidences | None:
         """How sure the classifier was of the labelled rows; older files do not hold it."""
@@ -535,8 +534,7 @@ class Decalibrator(Model[FitState]):
                 raise ValueError(f"unknown arrays {sorted(own)}")
         fitted = FitState.restore(model.directions, evidence, settings, arrays)
         if model.tree is not None:
-            K = len(fitted.label_weight)
-            model.tree.ordered(fitted.classes or tuple(map(str, range(K))))
+            model.tree.ordered(fitted.classes or len(fitted.label_weight))
         model._fitted = fitted
         return model
 

@@ -460,13 +460,10 @@ def _require_both_answers(
 ) -> None:
     one = np.flatnonzero((present == 0) | (absent == 0))
     if one.size:
-        k = int(one[0])
-        raise InputError(
-            "labels",
-            f"have both answers, 0 and 1, for reference={reference!r}",
-            f"one at most for label {called(names, k)!r}, one of {len(one)} such labels",
-            "Leave it out, or use reference='model'.",
-        )
+        name = called(names, int(one[0]))
+        fact = f"one at most for label {name!r}, one of {len(one)} such labels"
+        rule = f"have both answers, 0 and 1, for reference={reference!r}"
+        raise InputError("labels", rule, fact, "Leave it out, or use reference='model'.")
 
 
 # How far every label may move, and where its probability gets to: two classes, in closed form

@@ -205,27 +205,12 @@ class Rows:
         if is_scored(logits):
             named = schema.classes if classes is None else tuple(str(name) for name in classes)
             logits, classes = scored_columns(logits, named)
-        if isinstance(labels, Votes):
-            classes = labels.classes if classes is None and not schema.classes else classes
-            if is_frame(logits):
-                names = schema.classes if classes is None else tuple(map(str, classes))
-                frame = _labelled_frame(logits, None, sample_weight, names, whole=whole)
-                logits, _, sample_weight, classes = frame
-            return cls._voted(
-                cls.read(
-                    logits,
-                    sample_weight=sample_weight,
-                    classes=classes,
-                    schema=schema,
-                    empty=empty,
-                    dim=dim,
-                    ignore_index=ignore_index,
-                ),
-                labels,
-                schema,
-            )
-        grid, place = None, IN_ARRAY
         require_same_order(logits=logits, labels=labels, sample_weight=sample_weight)
+        votes = labels if isinstance(labels, Votes) else None
+        if votes is not None:
+            classes = votes.classes if classes is None and not schema.classes else classes
+            labels = None
+        grid, place = None, IN_ARRAY
         labels, classes, order = _from_ordered(logits, labels, classes, schema)
         axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
         if _has_axes(logits, schema, **axes):
@@ -234,23 +219,23 @@ class Rows:
             place = GridPlace(grid=grid)
         shaped: dict[str, Any] = {"grid": grid, "units": None if grid is None else grid.units}
         shaped["order"] = order
-        labelled = labels is not None
+        labelled = labels is not None or votes is not None
         names = schema.classes if classes is None else tuple(str(name) for name in classes)
         framed, z = is_frame(logits), logits
         if schema.answers:
             names = names or (column_names(logits) if framed else None)
-            z = read_label_logits(logits, schema, names)
+            z = read_label_logits(logits, schema, names, empty=empty)
         else:
             if framed and labelled:
                 frame = _labelled_frame(logits, labels, sample_weight, names, whole=whole)
                 z, labels, sample_weight, names = frame
             elif framed:
                 z, _ = class_columns(logits, names, others=id_columns(logits, ids))
-            if labelled:
+            if labels is not None:
                 require_matrix(z, labels)
             z = z if schema.takes(z) else read_logits(z, schema, place=place, empty=empty)
         known = check_class_names(names, z.shape[1])
-        if labelled:
+        if labels is not None:
             size = {"rows": z.shape[0], "classes": z.shape[1]}
             labels = (
                 check_answers(labels, z.shape, known, schema, whole=whole)
@@ -259,24 +244,19 @@ class Rows:
             )
         w = check_weights(sample_weight, rows=len(z), all_zero=not len(z))
         index = None if labelled else index_of(logits, ids, rows=len(z))
-        return cls(z, labels, w, known, index, **shaped)
+        rows = cls(z, labels, w, known, index, **shaped)
+        return rows if votes is None else rows._voted(votes, schema)
 
-    @classmethod
-    def _voted(cls, rows: Self, votes: Votes, schema: Schema) -> Self:
+    def _voted(self, votes: Votes, schema: Schema) -> Self:
         """Rows with several labels each; InputError if these are of others, or not taken."""
         if not schema.votes:
             remedy = "Pass Votes to Decalibrator, decalibrate or choose."
             raise InputError("labels", "be one per input here", f"{votes}", remedy)
-        if rows.grid is not None:
+        if self.grid is not None:
             fact = "logits with more axes"
             raise InputError("labels", "be one per input of these logits", fact, "Use a matrix.")
-        if votes.shape != rows.shape:
-            rule = f"be votes of the shape of logits, {rows.shape}"
-            raise InputError("labels", rule, f"shape {votes.shape}")
-        if votes.classes is not None and rows.classes is not None and votes.classes != rows.classes:
-            fact = f"votes for {listing(votes.classes)}"
-            raise InputError("labels", f"be of the classes {listing(rows.classes)}", fact)
-        return replace(rows, votes=votes, ids=None)
+        votes.require("labels", self.shape, self.classes)
+        return replace(self, votes=votes)
 
 
 def _has_axes(logits: Any, schema: Schema, **given: int | None) -> bool:

@@ -237,8 +237,13 @@ def _lowered(words: Words) -> Words:
 # Several labels per input
 
 
-def read_label_logits(values: Any, schema: Schema, names: Sequence[str] | None = None) -> Logits:
-    """Logits (n, L) of labels that do not exclude each other, infinite where one is certain."""
+def read_label_logits(
+    values: Any, schema: Schema, names: Sequence[str] | None = None, *, empty: bool = False
+) -> Logits:
+    """Logits (n, L) of labels that do not exclude each other, infinite where one is certain.
+
+    `empty` tells whether no rows are fine.
+    """
     name = "probabilities" if schema.probabilities else "logits"
     if is_frame(values):
         values, _ = class_columns(values, names, name=name)
@@ -252,7 +257,7 @@ def read_label_logits(values: Any, schema: Schema, names: Sequence[str] | None =
         )
     read = probability_matrix if schema.probabilities else real_matrix
     z: Logits = read(to_numpy(values, name), name)
-    if 0 in z.shape:
+    if z.shape[1] == 0 or (not empty and len(z) == 0):
         raise InputError(name, "have a row and a column or more", f"shape {z.shape}")
     if schema.width is not None and z.shape[1] != schema.width:
         rule = f"have {schema.width} columns, one per label seen by fit"
@@ -261,17 +266,12 @@ def read_label_logits(values: Any, schema: Schema, names: Sequence[str] | None =
         return log_odds(z.astype(np.float64), schema.floor)
     require_all(~np.isnan(z), z, name, "be numbers", advice="Leave such rows out.")
     if len(z) >= LEAST_ROWS and 0 <= float(z.min()) < float(z.max()) <= 1:
-        warn_of_numbers_in_unit_interval()
+        remedy = "Pass ", Setting("probabilities", True), ", or the logits before the sigmoid"
+        fact = "numbers that all lie from 0 to 1, as those of sigmoids"
+        warn_of_probabilities("logits", remedy, fact)
     if z.dtype == np.float64 and (np.abs(z) >= LARGEST_LOGIT).any():
         z = np.where(np.abs(z) >= LARGEST_LOGIT, np.copysign(np.inf, z), z)
     return z
-
-
-def warn_of_numbers_in_unit_interval() -> None:
-    """Warn of logits that all lie between 0 and 1, as the outputs of a sigmoid do."""
-    remedy = "Pass ", Setting("probabilities", True), ", or the logits before the sigmoid"
-    fact = "numbers that all lie from 0 to 1, as those of sigmoids"
-    warn_of_probabilities("logits", remedy, fact)
 
 
 def log_odds(p: Array, floor: float | None) -> Array:

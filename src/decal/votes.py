@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import class_columns, is_frame
+from decal._base.data_frames import Index, class_columns, is_frame, row_names
 from decal._base.errors import InputError, counted, is_whole_number, listing, require_all
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.row_checks import (
@@ -24,6 +24,7 @@ from decal._base.settings import check_count
 __all__ = ["Votes"]
 
 LEAVE_OUT = "Leave such rows out, of logits too."
+UNKNOWN = -2  # the number of a label that is no class
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +62,7 @@ class Votes:
     counts: Array
     counted: bool = True
     classes: tuple[str, ...] | None = None
+    _index: Index | None = None  # that of a frame, which tells orders apart
 
     @classmethod
     def of_counts(cls, counts: Any, *, classes: Iterable[Any] | None = None) -> Self:
@@ -73,7 +75,7 @@ class Votes:
         fine = np.isfinite(array) & (array >= 0) & (array == np.floor(array))
         remedy = "Distributions go to Votes.of_distributions."
         require_all(fine, array, "counts", "be whole numbers, none negative", advice=remedy)
-        return cls._counting(array, names, "counts")
+        return cls._counting(array, names, "counts", counts)
 
     @classmethod
     def of_distributions(cls, distributions: Any, *, classes: Iterable[Any] | None = None) -> Self:
@@ -83,11 +85,11 @@ class Votes:
         """
         given, names = _matrix(distributions, "distributions", classes)
         p = check_distributions(given, shape=(given.shape[0], given.shape[1]))
-        return cls(p, False, names)
+        return cls(p, False, names, row_names(distributions))
 
     @classmethod
     def of_annotations(cls, annotations: Any, *, classes: Any) -> Self:
-        """From (n, A) labels, a column per annotator; -1, NaN or None where one gave none.
+        """From (n, A) labels, a column per annotator; -1, NaN, None or "" where one gave none.
 
         `classes` are the K names, in the order of the columns of logits; or K itself, for labels
         0..K-1. Numbers are those of columns, unless a class is called by a whole number.
@@ -99,7 +101,7 @@ class Votes:
             raise InputError("annotations", rule, f"shape {given.shape}")
         y = _numbers(given, names, K, "annotations")
         row = np.broadcast_to(np.arange(len(y))[:, None], y.shape)
-        return cls._counting(_counted(row, y, len(y), K), names, "annotations")
+        return cls._counting(_counted(row, y, len(y), K), names, "annotations", annotations)
 
     @classmethod
     def of_table(cls, inputs: Any, labels: Any, *, order: Any, classes: Any) -> Self:
@@ -114,9 +116,12 @@ class Votes:
         if ids.ndim != 1 or ids.shape != said.shape:
             fact = f"shapes {ids.shape} and {said.shape}"
             raise InputError("inputs and labels", "be two vectors of one length", fact)
+        if rows.ndim != 1 or not rows.size:
+            raise InputError("order", "be a vector of ids", f"shape {rows.shape}")
         number = {str(name): i for i, name in enumerate(rows.tolist())}
-        if rows.ndim != 1 or len(number) != rows.size or not rows.size:
-            raise InputError("order", "name every row of logits once", f"shape {rows.shape}")
+        if len(number) != rows.size:
+            twice = next(name for i, name in enumerate(rows.tolist()) if number[str(name)] != i)
+            raise InputError("order", "name every row of logits once", f"{twice!r} more than once")
         row = np.array([number.get(str(name), -1) for name in ids.tolist()], dtype=np.intp)
         remedy = "Leave such lines out, of labels too."
         require_all(row >= 0, ids, "inputs", "be among those of order", advice=remedy)
@@ -124,12 +129,14 @@ class Votes:
         return cls._counting(_counted(row, y, rows.size, K), names, "labels")
 
     @classmethod
-    def _counting(cls, counts: Array, names: tuple[str, ...] | None, name: str) -> Self:
+    def _counting(
+        cls, counts: Array, names: tuple[str, ...] | None, name: str, given: Any = None
+    ) -> Self:
         without = np.flatnonzero(counts.sum(axis=1) == 0)
         if without.size:
             fact = f"none in row {without[0]}"
             raise InputError(name, "hold a label of every row", fact, LEAVE_OUT)
-        return cls(counts, True, names)
+        return cls(counts, True, names, row_names(given))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -141,8 +148,10 @@ class Votes:
         return n, K
 
     def __getitem__(self, rows: Any) -> Votes:
-        """Those of some inputs: a slice, a mask or a list of integers."""
-        return Votes(self.counts[rows], self.counted, self.classes)
+        """Those of some inputs: an integer, a slice, a mask or a list of integers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
+        index = self._index and {name: values[rows] for name, values in self._index.items()}
+        return Votes(self.counts[rows], self.counted, self.classes, index)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """TypeError: where labels are one per input, these would be taken for something else."""
@@ -157,6 +166,16 @@ class Votes:
     def number(self) -> Array:
         """(n,) how many labels every input has; of distributions, infinite."""
         return self.counts.sum(axis=1) if self.counted else np.full(len(self), np.inf)
+
+    def require(self, name: str, shape: tuple[int, int], classes: Sequence[str] | None) -> None:
+        """InputError about votes of a name that are not of these inputs, or of other classes."""
+        if self.shape != shape:
+            n, K = shape
+            rule = f"be of {counted(n, 'input')} and {K:,} classes"
+            raise InputError(name, rule, f"{self}")
+        if self.classes and classes and self.classes != tuple(classes):
+            fact = f"votes for {listing(self.classes)}"
+            raise InputError(name, f"be of the classes {listing(classes)}", fact)
 
     def missed(self, kept: Mask) -> Array:
         """(n,) the share of every input's labels that are outside the classes kept, (n, K)."""
@@ -192,6 +211,8 @@ def _names(classes: Any) -> tuple[tuple[str, ...] | None, int]:
     """Names of the classes, if given, and their number."""
     if isinstance(classes, int | np.integer) and not isinstance(classes, bool):
         return None, check_count(classes, "classes", least=2)
+    if not isinstance(classes, Iterable):
+        raise InputError("classes", "be names, or how many there are", f"{classes!r}")
     names = tuple(str(name) for name in classes)
     check_class_names(names, len(names))
     return names, check_count(len(names), "classes", least=2)
@@ -202,32 +223,30 @@ def _numbers(labels: NDArray[Any], names: tuple[str, ...] | None, K: int, name: 
 
     Numbers are those of columns, unless a class is called by a whole number.
     """
-    shape, absent = labels.shape, np.zeros(labels.shape, dtype=bool)
-    if labels.dtype.kind == "O":
-        each = labels.reshape(-1).tolist()
-        text = np.array([isinstance(x, str) for x in each], dtype=bool)
-        blank = np.array([str(x) in (*MISSING, "-1") for x in each], dtype=bool)
-        absent = (blank & ~text).reshape(shape)
-        if not text.any():
-            numbers = [np.nan if none else x for x, none in zip(each, blank, strict=True)]
-            labels = to_numpy(numbers, name).reshape(shape)
-    if labels.dtype.kind == "f":
-        absent |= np.isnan(labels)
-        whole = absent | (labels == np.floor(labels))
-        require_all(whole, labels, name, "be whole numbers, or NaN for none")
-        labels = np.where(absent, -1, labels).astype(np.intp)
-    known = {each: k for k, each in enumerate(names or ())}
-    if not any(is_whole_number(each) for each in known):
+    known = {"": -1, "-1": -1} | {each: k for k, each in enumerate(names or ())}
+    if not any(is_whole_number(each) for each in names or ()):
         known |= {str(k): k for k in range(K)}
-    if "-1" not in known:
-        absent |= labels.astype(str) == "-1"
-    values, inverse = np.unique(labels.astype(str), return_inverse=True)
-    number = np.array([known.get(str(value), -1) for value in values], dtype=np.intp)
-    found = np.where(absent, -1, number[inverse].reshape(shape))
-    rule = f"be one of {listing(names)}" if names else f"lie in 0 to {K - 1}"
-    rule += ", or be -1, NaN or None for none"
-    remedy = "" if names else "If they are names, pass those of all classes with classes=."
-    require_all(absent | (found >= 0), labels, name, rule, advice=remedy)
+
+    def number(label: Any) -> int:
+        if not isinstance(label, str) and str(label) in MISSING:
+            return -1
+        whole = isinstance(label, float) and label.is_integer()
+        return known.get(str(label), known.get(str(int(label)), UNKNOWN) if whole else UNKNOWN)
+
+    flat = labels.ravel()
+    if labels.dtype.kind == "O":  # which may not be sorted
+        found = np.array([number(label) for label in flat.tolist()])
+    else:
+        values, inverse = np.unique(flat, return_inverse=True)
+        found = np.array([number(value) for value in values.tolist()])[inverse]
+    found = found.astype(np.intp).reshape(labels.shape)
+    if (found == UNKNOWN).any():
+        rule = f"be one of {listing(names)}" if names else f"lie in 0 to {K - 1}"
+        rule += ", or be -1, NaN or None for none"
+        remedy = "" if names else "If they are names, pass those of all classes with classes=."
+        if str(labels[found == UNKNOWN][0]) in MISSING:
+            remedy = "This is text: write None instead, or nothing."
+        require_all(found != UNKNOWN, labels, name, rule, advice=remedy)
     return found
 
 

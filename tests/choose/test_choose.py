@@ -13,7 +13,7 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 import decal
-from decal.choose import Choice, Promise, contour_levels, plausibility, shares
+from decal.choose import Choice, Promise, contour_levels, plausibility
 from helpers.strategies import at_most, labelled_logits
 
 RULES = ("interval_dominance", "e_admissible")
@@ -203,7 +203,9 @@ def test_annotators_count_by_their_shares(fitted):
     for row, labels in enumerate(votes):
         for k in range(4):
             expected[row, k] = sum(v == k for v in labels) / sum(v >= 0 for v in labels)
-    np.testing.assert_allclose(shares(votes, 4), expected, rtol=1e-15)
+    np.testing.assert_allclose(
+        decal.Votes.of_annotations(votes, classes=4).shares, expected, rtol=1e-15
+    )
     by_votes = decal.choose(fitted, logits, annotations=votes, coverage=0.8)
     assert by_votes == decal.choose(fitted, logits, coverage=0.8, distributions=expected)
 

@@ -92,12 +92,20 @@ def test_a_truth_outside_of_its_ball_weighs_one_or_more_on_average(
     weights, most = every_draw(losses, m, factor).weighed(Plan(threshold, alone)).at_one(budget)
     assert weights.min() >= 0
     assert weights.max() <= most * (1 + 1e-9)
-    if budget <= threshold and alone == ALL_TOGETHER:
-        assert most > 1e6  # such budgets are never taken
-        return
     for p in distributions(rng, K - masked):
         if oracle.divergence(p, losses[: K - masked]) > budget * factor:
             assert mean(weights, m, p) >= 1 - 1e-9
+
+
+def test_no_budget_up_to_the_threshold_is_taken_however_large_that_is():
+    rows = every_draw(-np.log([0.6, 0.4]), 3)
+    for threshold in (1.0, rows.vacuous_budget * (1 - 1e-15)):
+        weighed = rows.weighed(Plan(threshold, ALL_TOGETHER))
+        weights, most = weighed.at(np.array([0.0, threshold / 2, threshold]))
+        assert weights.min() >= 1
+        assert most.min() >= 1
+    found = least_budget(rows, Plan(threshold, ALL_TOGETHER), 0.5)
+    assert found is None or found[0] > threshold
 
 
 @pytest.mark.parametrize("alone", [ALL_TOGETHER, ONE_BY_ONE])

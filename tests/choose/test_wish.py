@@ -367,3 +367,14 @@ def test_the_simulation_of_units_runs():
     del sys.modules["wishes"]
     assert [line["promised of"].split(" ")[0] for line in lines] == ["pixels", "images,", "images"]
     assert all(0 <= float(line["mean miss rate"].split()[0]) <= 1 for line in lines)
+
+
+def test_a_wish_does_not_warn_of_an_alpha_that_nobody_asked_for():
+    rng = np.random.default_rng(0)
+    z = 3e3 * rng.normal(size=(200, 3))
+    labels = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), z.argmax(axis=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        decal.decalibrate(z, labels, miss=0.3, reference="best")
+    with pytest.warns(decal.FitWarning, match="allows"):
+        decal.decalibrate(z, labels, alpha=0.9, reference="best")

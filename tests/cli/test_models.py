@@ -99,7 +99,14 @@ def test_labels_of_several_people_are_columns(kind):
     [
         (["--labels", "labels.npy"], "annotators must be left out with --labels: got both"),
         (["--per", "class"], "per must be left out with several labels per input"),
-        (["--annotators", "ann,dan"], "be a column of read.csv: got 'dan', which holds"),
+        (
+            ["--annotators", "ann,dan"],
+            "a name must be a column of read.csv: got 'dan', which",
+        ),
+        (
+            ["--annotators", "ann,bob,ann"],
+            "annotators must be named once each: got 'ann' more",
+        ),
         (["--ignore-index", "2"], "ignore-index must be left out with --annotators: got 2"),
         (["--annotators", "bob"], "annotations must hold a label of every row: got none in row 0"),
     ],
@@ -602,7 +609,9 @@ def test_columns_that_name_inputs_stand_beside_their_intervals(model, ending):
     message = refused(*arguments, "-o", "x.npy")
     assert "output must be .npz, .csv or .parquet with --id-column: got .npy" in message
     message = refused("predict", model, f"new.{ending}", "--id-column", "name", "-o", "x.csv")
-    assert f"id must be a column of new.{ending}: got 'name', which holds site, patient" in message
+    assert (
+        f"a name must be a column of new.{ending}: got 'name', which holds site, patient" in message
+    )
 
 
 def test_a_folder_keeps_the_names_of_inputs(model):

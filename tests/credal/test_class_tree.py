@@ -94,7 +94,12 @@ LOOP["a"]["c"] = LOOP
         ("ab", "be nested mappings .*: got a str"),
         (3, "got a int"),
         (np.array(["a", "b"]), "got shape"),
-        ({"a": None}, "have two classes or more: got any|have two classes or more"),
+        ({"a": None}, "have two classes or more: got a"),
+        ({}, "have two classes or more: got none"),
+        (
+            np.array([["cat", "cat"], ["cat", "lion"], ["bird", "owl"]]),
+            "have nothing below a class: got 'cat' above another. Rename the node, or the class",
+        ),
         ({"x": [1.5, 2.5]}, "names that are text or whole numbers: got 1.5"),
         ({"any": ["a"], "b": None}, "have no node 'any'"),
     ],

@@ -103,7 +103,7 @@ QUESTIONS = [
 def test_an_empty_set_is_named_or_passed_over_never_given_a_number(question):
     good, bad = [0.2, 0.3, 0.1], [0.5, 0.5, 0.5]
     c = decal.IntervalCredalSet([good, bad], [[0.6, 0.5, 0.4], [0.6, 0.6, 0.6]])
-    with pytest.raises(ValueError, match=r"no distribution satisfies in row 1 \(1 rows in all\)"):
+    with pytest.raises(ValueError, match=r"no distribution satisfies in row 1 \(1 row in all\)"):
         question(c)
     answer = question(c, empty="nan")
     assert np.isnan(answer[1])

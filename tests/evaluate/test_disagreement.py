@@ -1,11 +1,12 @@
 """How often people disagree, and how much of that sets account for."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
 import decal
-from decal import Votes
+from decal import InputError, Votes
 from decal.credal import disagreement_range
 from decal.evaluate import disagreement
 from oracles import votes as oracle
@@ -109,10 +110,7 @@ def test_balls_and_hulls_stand_for_their_boxes():
     ("votes", "message"),
     [
         ([[1, 2]], "votes must be decal.Votes: got a list"),
-        (
-            Votes.of_counts([[1, 2, 0]]),
-            r"votes must be of the shape of the sets, \(1, 2\): got sha",
-        ),
+        (Votes.of_counts([[1, 2, 0]]), "votes must be of 1 input and 2 classes: got Votes: 1 inp"),
         (Votes.of_counts([[1, 2]], classes="ba"), "be of the classes a, b: got votes for b, a"),
         (Votes.of_counts([[1, 0]]), "votes must hold two labels of an input: got one of each"),
     ],
@@ -121,3 +119,12 @@ def test_other_votes_are_refused(votes, message):
     credal = decal.IntervalCredalSet([[0.2, 0.3]], [[0.7, 0.8]], classes=["a", "b"])
     with pytest.raises(decal.InputError, match=message):
         disagreement(credal, votes)
+
+
+def test_votes_must_be_in_the_order_of_the_sets():
+    names = np.array(["P-1", "P-2"])
+    credal = decal.IntervalCredalSet(np.zeros((2, 2)), np.ones((2, 2))).with_index(names)
+    frame = pd.DataFrame([[2, 1], [0, 3]], columns=["a", "b"], index=names)
+    assert disagreement(credal, Votes.of_counts(frame)).inputs.tolist() == [0, 1]
+    with pytest.raises(InputError, match="votes must .*order"):
+        disagreement(credal, Votes.of_counts(frame[::-1]))

@@ -1,5 +1,7 @@
 """The p-box of one input, and ranges of the mean of several."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,23 @@ def test_sets_without_members_are_not_drawn():
     assert len(plot.means(empty).patches) == 1
     with pytest.raises(decal.InputError, match="row must have distributions to draw"):
         plot.cumulative(empty)
+
+
+def test_means_take_a_truth_for_every_input():
+    with pytest.raises(decal.InputError, match="truth must be 2 numbers, one per input: got 3"):
+        plot.means(credal(), truth=[1, 2, 3])
+
+
+@pytest.mark.parametrize(("length", "count"), [(3, 5), (9, 5), (40, 5), (9, 30)])
+def test_names_of_classes_do_not_overlap_however_long_they_are(length, count):
+    names = [f"{k:0{length}}" for k in range(count)]
+    bounds = np.zeros((1, count)), np.ones((1, count))
+    ax = plot.cumulative(decal.IntervalCredalSet(*bounds, classes=names))
+    ax.figure.canvas.draw()
+    labels = ax.get_xticklabels()
+    assert len(labels) <= 12
+    boxes = [label.get_window_extent() for label in labels]
+    if labels[0].get_rotation() == 0:
+        assert all(a.x1 <= b.x0 for a, b in pairwise(boxes))
+    legend = ax.get_legend().get_window_extent()
+    assert min(box.y0 for box in boxes) >= legend.y1

@@ -136,11 +136,6 @@ def test_a_parquet_file_has_lists(report, tmp_path, rows):
     assert pq.read_table(tmp_path / "r.PARQUET").to_pylist() == [*report[:rows]]
 
 
-def test_other_endings_are_refused(report, tmp_path):
-    with pytest.raises(decal.InputError, match=r"path must end in .csv, .parquet or .html: got"):
-        report.save(tmp_path / "r.xlsx")
-
-
 def test_ids_called_like_a_column_are_refused(model, new):
     with pytest.raises(decal.InputError, match="ids must not be called like a column.*'check'"):
         decal.Report.of(model.predict(new).with_index({"check": np.arange(30)}))

@@ -167,7 +167,7 @@ class Confidences:
         """Warn, and say so, if labels and logits seem to be in different orders."""
         if not self.in_other_order(classes):
             return False
-        agree, sure = f"{100 * self.accuracy:.2g}%", f"{100 * self.mean:.2g}%"
+        agree, sure = f"{self.accuracy:.0%}", f"{self.mean:.0%}"
         InputWarning.warn(
             f"labels agree with the largest logit in {agree} of {self.rows:,.0f} rows, though the "
             f"model is {sure} sure on average, as if they were of other rows or columns. Are the "

@@ -203,7 +203,7 @@ def require_same_order(**arguments: Any) -> None:
     """
     if sum(_is_indexed(values) for values in arguments.values()) < 2:
         return
-    indexed = [(name, values, _row_names(values)) for name, values in arguments.items()]
+    indexed = [(name, values, row_names(values)) for name, values in arguments.items()]
     found = [(name, values, rows) for name, values, rows in indexed if rows is not None]
     for i, (name, values, rows) in enumerate(found):
         for of, others, known in found[:i]:
@@ -213,14 +213,14 @@ def require_same_order(**arguments: Any) -> None:
 
 def order_of(first: Any, second: Any) -> NDArray[np.intp] | None:
     """(n,) the rows of `second` in the order of `first`; None if it is theirs, or not known."""
-    wanted, given = _row_names(first), _row_names(second)
+    wanted, given = row_names(first), row_names(second)
     if wanted is None or given is None or not _same_entries(*_entries(wanted, given)):
         return None
     place = {str(entry): row for row, entry in enumerate(_entries(given)[0])}
     return np.array([place[str(entry)] for entry in _entries(wanted)[0]], dtype=np.intp)
 
 
-def _row_names(values: Any) -> Index | None:
+def row_names(values: Any) -> Index | None:
     """What tells the rows of an argument apart: its index."""
     native = native_index(values)
     if native is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from decal.choose._choosing import choose
 from decal.choose._doubt_scores import FLOOR, DoubtScores, Trial
 from decal.choose._handover import Triage, TriageOutcome, triage
-from decal.choose._hold import shares
 from decal.choose._label_wish import decalibrate_labels
 from decal.choose._miss import PER_CLASS
 from decal.choose._plausibility import (
@@ -44,6 +43,5 @@ __all__ = [
     "decalibrate_labels",
     "one_wish",
     "plausibility",
-    "shares",
     "triage",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from decal._base.errors import InputError, Setting, Words
 from decal._base.settings import check_alpha, check_choice, require_one
-from decal.choose._hold import for_hold, shares
+from decal.choose._hold import for_hold
 from decal.choose._miss import (
     NOTHING_EXCLUDED,
     for_miss,
@@ -94,9 +95,8 @@ def choose(
     logits : (n, K) array
         Held-out inputs; or, but for `hold`, a `decal.llm.LabelMasses`.
     labels : (n,) integers, or Votes
-        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`. Several
-        per input, as `decal.Votes`: `miss` is then the share of a new input's labels that is
-        missed, on average over inputs, and `hold` needs far narrower sets.
+        Their labels, for `miss` and `hold`; answers (n, L) of a `MultiLabelDecalibrator`; several
+        per input as `decal.Votes`, see `decal.decalibrate`.
     miss, width, hold, coverage : float
         The wish, in [0, 1]: exactly one of them.
     per : str, optional
@@ -106,11 +106,12 @@ def choose(
         Any function of the *input*, such as the predicted class: each group has an alpha of its
         own, for `miss` or `hold`. With `unit`, what each row is part of.
     unit : str, optional
-        What rows come in, by its name, such as "image": for `miss`, and the share of a new unit's
-        labels that is missed, on average over units. Units are the first axis of logits, or
-        `groups`. Rows of one unit are alike, so that a promise about rows would not hold.
+        What rows come in, such as "image": `miss` is then the share of a new unit's labels that is
+        missed, on average over units. These are the first axis of logits, or `groups`. Rows of one
+        unit are alike, so that a promise about rows would not hold.
     tolerate : float, optional
-        With `unit`: `miss` is about units of which more than this share of labels is missed.
+        With `unit` or `Votes`: `miss` is about units, or inputs, of which more than this share of
+        labels is missed.
     dim, ignore_index : int, optional
         As for `Decalibrator.fit`.
     rule : str, optional
@@ -124,7 +125,7 @@ def choose(
     annotations : (n, A) array, optional
         Labels by up to A annotators, -1 where one gave none. For `miss` and `hold`, in place of
         labels: short for `Votes.of_annotations`. For `coverage`, in place of distributions:
-        `shares` of a few vary more than the truth, so that sets are wider than they need to be.
+        shares of a few vary more than the truth, so that sets are wider than they need to be.
     guaranteed : bool
         Whether `coverage` is to hold for new inputs rather than for these.
     atol : float
@@ -191,16 +192,13 @@ def choose(
         labels = logits.labels if logits.votes is None else logits.votes
     if annotations is not None and wish in ("miss", "hold"):
         labels, annotations = _votes(model, labels, annotations), None
-    rated = isinstance(labels, Votes)
-    if rated and wish == "miss":
-        for name in ("per", "groups", "unit"):
-            if (value := given[name]) is not None:
-                rule = "be left out with several labels per input, for miss"
-                fact = f"{value!r}" if isinstance(value, str) else name
-                raise InputError(name, rule, fact, "Pass one label per input.")
-        unit = given["unit"] = RATED
-    _require_fitting(model, wish, labels, given)
-    if answers_labels(model) and wish == "miss":
+    require_options(wish, given)
+    _require_fitting(model, wish, labels)
+    of_labels, rated = answers_labels(model), isinstance(labels, Votes)
+    if not of_labels:
+        require_labelled(wish, rated, given)
+    unit = RATED if rated and wish == "miss" else unit
+    if of_labels and wish == "miss":
         beside = {"per": per, "groups": groups, "unit": unit, "dim": dim}
         for name, value in (beside | {"ignore_index": ignore_index}).items():
             if value is not None:
@@ -266,27 +264,37 @@ def _votes(model: Any, labels: Any, annotations: Any) -> Votes:
     return Votes.of_annotations(annotations, classes=known.classes or known.width)
 
 
-def _require_fitting(model: Any, wish: str, labels: Any, given: dict[str, Any]) -> None:
-    """InputError about a model, or about options that do not go with a wish or with another."""
+def require_options(wish: str, given: Mapping[str, Any]) -> None:
+    """InputError about options that do not go with a wish, or with each other."""
     for name, value in given.items():
         if value is not None and wish not in WISHES_OF[name]:
             raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
+    if given["per"] is not None:
+        check_choice(given["per"], "per", ("class",))
+        if given["unit"] is not None:
+            raise InputError("per", "be left out with unit", f"{given['per']!r}")
+        if given["groups"] is not None:
+            raise InputError("groups", "be left out with per='class'", "both")
+
+
+def require_labelled(wish: str, rated: bool, given: Mapping[str, Any]) -> None:
+    """InputError about options that go with several labels per input, or with one, alone."""
+    if not rated and given["tolerate"] is not None and given["unit"] is None:
+        raise InputError("tolerate", "go with unit, or with Votes", "no unit")
+    for name in ("per", "groups", "unit") if rated and wish == "miss" else ():
+        if (value := given[name]) is not None:
+            rule = "be left out with several labels per input, for miss"
+            fact = f"{value!r}" if isinstance(value, str) else name
+            raise InputError(name, rule, fact, "Pass one label per input.")
+
+
+def _require_fitting(model: Any, wish: str, labels: Any) -> None:
+    """InputError about a model that cannot grant a wish, or not without labels."""
     if wish in ("miss", "hold") and labels is None:
         raise InputError("labels", f"be given with {wish}", "None")
     if isinstance(model, Model) and not hasattr(model, "alpha"):
         fact = f"a {type(model).__name__}, whose only level is its confidence"
         raise InputError("model", f"have an alpha, to grant {wish}", fact)
-    if answers_labels(model):
-        return
-    per, unit = given["per"], given["unit"]
-    if unit is None and given["tolerate"] is not None:
-        raise InputError("tolerate", "go with unit, or with Votes", "no unit")
-    if per is not None:
-        if unit is not None:
-            raise InputError("per", "be left out with unit", f"{per!r}")
-        check_choice(per, "per", ("class",))
-        if given["groups"] is not None:
-            raise InputError("groups", "be left out with per='class'", "both")
 
 
 def _for_width(model: Predictor, data: Rows, width: float) -> Choice:
@@ -347,7 +355,8 @@ def _for_coverage(
     require_one(**known)
     distributions = known["distributions"]
     if distributions is None:
-        distributions = shares(known["annotations"], data.shape[1])
+        classes = data.classes or data.shape[1]
+        distributions = Votes.of_annotations(known["annotations"], classes=classes).shares
     inside = distributions_inside(model, data, distributions, atol)
     n = len(data)
     rows = np.arange(n)

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from decal._base.errors import InputError, Setting
-from decal._base.numerics import Array
 from decal._base.settings import check_alpha, check_count, check_tolerance
 from decal.choose._plausibility import complement
 from decal.choose._promises import Choice, joined, row_groups
@@ -34,7 +33,6 @@ from decal.decalibrator import Decalibrator, require_decalibrator
 from decal.directions import Inputs, Local
 from decal.promise import Promise
 from decal.rows import Rows, require_possible
-from decal.votes import Votes
 
 PLANNING_SHARE = 0.3  # of the examples, those that a threshold is chosen on
 PLANNING_ROWS = 2000  # how many these are at most
@@ -79,7 +77,8 @@ def for_hold(
         plan, used = given, 0
         if plan is None:
             used = min(int(PLANNING_SHARE * len(drawn)), PLANNING_ROWS)
-            _, plan = _planned(losses[drawn[:used]], delta, len(drawn) - used, error)
+            examples = len(drawn) - used
+            _, plan = planned(losses[drawn[:used]], delta, examples=examples, error=error)
         rest = losses[drawn[used:]]
         budget, bound, note = _least_budget(rest, plan, delta, error)
         notes = (note,) if note else condition if group is None else ()
@@ -91,16 +90,8 @@ def for_hold(
 def plan_for(model: Decalibrator, rows: Rows, hold: float, examples: int) -> tuple[float, Plan]:
     """An alpha that seems within reach of so many other `examples`, and a plan of how."""
     losses = _losses(model, _local_of(model), rows)
-    budget, plan = _planned(losses, complement(hold), examples, None)
+    budget, plan = planned(losses, complement(hold), examples=examples)
     return alpha_of_budget(budget), plan
-
-
-def _planned(
-    losses: Losses, delta: float, examples: int, error: float | None
-) -> tuple[float, Plan]:
-    if not len(losses):
-        return losses.vacuous_budget, Plan(losses.vacuous_budget / 4)
-    return planned(losses, delta, examples=examples, error=error)
 
 
 def _least_budget(
@@ -162,24 +153,3 @@ def _losses(model: Decalibrator, local: Local, data: Rows) -> Losses:
     # Round-off must not lift a loss above the largest one.
     bounded = np.where(of_classes < np.inf, np.minimum(of_classes, largest), np.inf)
     return Losses(bounded, data.labels, factor, largest, least, data.votes)
-
-
-# What people said
-
-
-def shares(annotations: Any, classes: Any) -> Array:
-    """(n, K) the share of each class among every row's labels.
-
-    Parameters
-    ----------
-    annotations, classes
-        As for `Votes.of_annotations`, of which these are the `shares`.
-
-    Examples
-    --------
-    >>> from decal.choose import shares
-    >>> shares([[0, 0, 1, 2], [1, 1, -1, -1]], 3)
-    array([[0.5 , 0.25, 0.25],
-           [0.  , 1.  , 0.  ]])
-    """
-    return Votes.of_annotations(annotations, classes=classes).shares

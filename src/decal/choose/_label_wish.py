@@ -5,25 +5,24 @@ As in `decal.choose._wish`, rows that fit and choose the kind of set never choos
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from decal._base.errors import DecalWarning, InputError
+from decal._base.errors import InputError
 from decal._base.settings import check_alpha, check_count, check_keywords
 from decal.choose._choosing import choose
-from decal.choose._promises import Choice, one_wish
+from decal.choose._promises import one_wish
 from decal.choose._wish import (
     CHOOSING_ROWS,
     CHOOSING_SHARE,
-    FEWEST_COMPARED,
     FEWEST_SPLIT,
     MOVES,
-    WORTH_IT,
+    Kind,
+    best_of,
+    halves,
 )
 from decal.multilabel import MultiLabelDecalibrator
 from decal.rows import Rows
@@ -108,48 +107,24 @@ def decalibrate_labels(
             raise InputError("answers", rule, fact, remedy)
         return _promised(model, rows, target, 0)
     some, rest = rows[np.sort(drawn[:count])], rows[np.sort(drawn[count:])]
-    given = {"reference": "auto"} | settings
-    kinds = [{"directions": moves} | given for moves in MOVES]
-    kinds = kinds[:1] if "directions" in settings else kinds
-    model = _fitted(some, _best(kinds, some, target, seed))
+    moves = MOVES[:1] if "directions" in settings else MOVES
+    kinds = [{"directions": each, "reference": "auto"} | settings for each in moves]
+
+    def left_open(kind: Kind) -> float:
+        return sum(_open_by(kind, *parts, target) for parts in halves(some, seed))
+
+    model = _fitted(some, best_of(kinds, left_open, count))
     return _promised(model, rest, target, count)
 
 
-def _fitted(rows: Rows, settings: dict[str, Any]) -> MultiLabelDecalibrator:
-    return MultiLabelDecalibrator(0.5, **settings).fit_rows(rows)
+def _fitted(rows: Rows, kind: Kind) -> MultiLabelDecalibrator:
+    return MultiLabelDecalibrator(0.5, **kind).fit_rows(rows)
 
 
-def _best(kinds: list[dict[str, Any]], rows: Rows, miss: float, seed: int) -> dict[str, Any]:
-    """The kind that leaves fewest answers open, in cross-fitting; the first unless it pays."""
-    first, *others = kinds
-    if not others or len(rows) < FEWEST_COMPARED:
-        return first
-    drawn = np.random.default_rng([seed, 1]).permutation(len(rows))
-    halves = rows[drawn[::2]], rows[drawn[1::2]]
-
-    def cost(kind: dict[str, Any]) -> float:
-        return _open_by(kind, *halves, miss) + _open_by(kind, *halves[::-1], miss)
-
-    costs = [cost(kind) for kind in others]
-    best = int(np.argmin(costs))
-    return others[best] if costs[best] < WORTH_IT * cost(first) else first
-
-
-def _open_by(kind: dict[str, Any], fitted_on: Rows, measured_on: Rows, miss: float) -> float:
-    """The share of answers that a kind of set leaves open; inf if it fails."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DecalWarning)
-            choice = choose(_fitted(fitted_on, kind), measured_on, miss=miss)
-            return float((_said(choice, measured_on) < 0).mean())
-    except (ValueError, ArithmeticError):
-        return math.inf
-
-
-def _said(choice: Choice, rows: Rows) -> Any:
-    """(n, L) answers at the alphas of a choice: 1, 0 or, open, -1."""
-    model: Any = choice.model
-    return model.predict_rows(rows, alpha=np.array(list(choice.promise.levels.values()))).decide()
+def _open_by(kind: Kind, fitted_on: Rows, measured_on: Rows, miss: float) -> float:
+    """The share of answers that a kind of set leaves open."""
+    model: Any = choose(_fitted(fitted_on, kind), measured_on, miss=miss).promised()
+    return float((model.predict_rows(measured_on).decide() < 0).mean())
 
 
 def _promised(
@@ -157,7 +132,8 @@ def _promised(
 ) -> MultiLabelDecalibrator:
     """The model with its promise, and what that costs on the rows it rests on."""
     choice = choose(model, rows, miss=miss)
-    said, known = _said(choice, rows), rows.labels >= 0
+    promised: Any = choice.promised()
+    said, known = promised.predict_rows(rows).decide(), rows.labels >= 0
     costs = {
         "labels": rows.shape[1],
         "chosen_on": chosen_on,

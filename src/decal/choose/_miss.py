@@ -32,21 +32,24 @@ def for_miss(model: Predictor, data: Rows, miss: float, rule: str, groups: Any) 
     """The largest alpha at which (misses + 1) / (n + 1) <= miss, on all rows or in each group."""
     inside = labels_inside(model, data, rule)
     choices = {}
-    missed: float
     for group, rows in row_groups(groups, len(data)).items():
         n = len(rows)
         found = largest_alpha(inside, rows, allowed(miss, n) - 1)
         if found is None:
             _require_every_class(model, data, rows, rule)
-            alpha, missed, note = 0.0, 0, f"{n} are too few for {miss:g}, every class is kept"
-        else:
-            alpha, missed = found
-            note = NOTHING_EXCLUDED if alpha == 0 else ""
-            note = note or _neglected(data[rows], inside(rows, alpha), miss)
-            note = note.removesuffix(f": {PER_CLASS}") if rule == "node" else note
+        alpha, missed, note = _told(found, n, miss)
+        note = note or _neglected(data[rows], inside(rows, alpha), miss)
+        note = note.removesuffix(f": {PER_CLASS}") if rule == "node" else note
         promise = Promise("miss", miss, n, rule, notes=(note,) if note else ())
         choices[group] = Choice(alpha, missed / n, promise, model)
     return joined(choices)
+
+
+def _told(found: tuple[float, float] | None, rows: int, miss: float) -> tuple[float, float, str]:
+    """What `largest_alpha` found, and a note if nothing is excluded."""
+    if found is None:
+        return 0.0, 0.0, f"{rows} are too few for {miss:g}, every class is kept"
+    return *found, "" if found[0] else NOTHING_EXCLUDED
 
 
 def for_miss_of_units(
@@ -67,10 +70,8 @@ def for_miss_of_units(
     found = largest_alpha(inside, rows, miss, lambda missed: (losses(missed) + 1) / (n + 1))
     if found is None:
         _require_every_class(model, data, rows, rule)
-        alpha, note = 0.0, f"{n} are too few for {miss:g}, every class is kept"
-    else:
-        alpha, note = found[0], NOTHING_EXCLUDED if found[0] == 0 else ""
-    lost = 0.0 if found is None else losses(rows[~inside(rows, alpha)])
+    alpha, _, note = _told(found, n, miss)
+    lost = losses(rows[~inside(rows, alpha)])
     notes = (note,) if note else ()
     promise = Promise("miss", miss, n, rule, notes=notes, unit=unit, tolerate=tolerate)
     return Choice(alpha, lost / n, promise, model)

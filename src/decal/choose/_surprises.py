@@ -21,6 +21,7 @@ on anything but these labels.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,7 +38,7 @@ BUDGETS_TESTED, LEAST_BUDGET_TESTED, TESTED_AT_ONCE = 256, 1e-3, 16
 of the first, which is the largest budget: each is 2.7 % below the one before."""
 
 BUDGET_TOLERANCE = 2.0**-14  # as a share of the largest budget: some 0.0005 nats
-CLOSEST = 1e-12  # of the largest budget: how far above its threshold a budget counts as
+CLOSEST = 1e-12  # of the largest budget: budgets nearer to their threshold count as below it
 PLANNING_TOLERANCE = 2.0**-9  # that of the budget while a threshold is planned
 
 
@@ -91,7 +92,7 @@ class Losses:
         row, label = np.nonzero(shares)
         return row, label, shares[row, label]
 
-    def weighed(self, plan: Plan) -> Surprises | Divergences | Both:
+    def weighed(self, plan: Plan) -> Weights:
         """The weights of the labels by budget; the plan must not depend on these labels."""
         few = np.array([True]) if self.votes is None else self.votes.number <= plan.alone
         if few.all():
@@ -105,7 +106,20 @@ class Losses:
         return [0, 1, math.inf] if (self.votes.number == 1).any() else [0, math.inf]
 
 
-class Surprises:
+class Weights(ABC):
+    """The weights of inputs by budget: a mean of more than the promise shows that it is broken."""
+
+    @abstractmethod
+    def at(self, budgets: Array) -> tuple[Array, Array]:
+        """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
+
+    def at_one(self, budget: float) -> tuple[Array, float]:
+        """(n,) the weights at one budget, and a bound of any weight."""
+        weights, most = self.at(np.array([budget]))
+        return weights[0], float(most[0])
+
+
+class Surprises(Weights):
     """The weights of labels by budget, of several per input their mean."""
 
     def __init__(self, losses: Losses, threshold: float) -> None:
@@ -126,10 +140,9 @@ class Surprises:
         self._factor = np.append(losses.factor[self._row], losses.least_factor)
 
     def at(self, budgets: Array) -> tuple[Array, Array]:
-        """(B, n) the weights of the labels at several budgets, and (B,) bounds of any weight.
+        """As of all `Weights`. The largest is that of the largest loss with the least factor.
 
-        The largest weight is that of the largest loss with the least factor: budget and expected
-        losses shrink in proportion with the factor, and with them the share m.
+        Budget and expected losses shrink in proportion with the factor, and with them the share m.
         """
         b = np.asarray(budgets, dtype=np.float64)[:, None]
         last = np.broadcast_to(self._last, (len(b), len(self._last))).copy()
@@ -140,18 +153,13 @@ class Surprises:
             weights += np.bincount(self._row, given[:-1], len(weights))
         return found, unexpected[:, -1]
 
-    def at_one(self, budget: float) -> tuple[Array, float]:
-        """(n,) the weights of the labels at one budget, and a bound of any weight."""
-        weights, most = self.at(np.array([budget]))
-        return weights[0], float(most[0])
 
-
-class Divergences:
+class Divergences(Weights):
     """The weights of inputs with several labels, by budget: (v / h - s)+ / (b - s).
 
     v is `divergence_of_labels`, h the factor of the input and s the threshold. On average v is
     at least KL(p || c), and (.)+ is convex, so that E w >= 1 if KL(p || c) > b h, as b > s. At
-    budgets up to s weights are so large that none is taken.
+    budgets up to s every input weighs 1 or more, so that none is taken.
     """
 
     def __init__(self, losses: Losses, threshold: float) -> None:
@@ -163,17 +171,14 @@ class Divergences:
         self._least = CLOSEST * losses.vacuous_budget
 
     def at(self, budgets: Array) -> tuple[Array, Array]:
-        """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
-        room = np.maximum(np.asarray(budgets, dtype=np.float64) - self.threshold, self._least)
-        return self._excess / room[:, None], self._most / room
-
-    def at_one(self, budget: float) -> tuple[Array, float]:
-        """(n,) the weights at one budget, and a bound of any weight."""
-        weights, most = self.at(np.array([budget]))
-        return weights[0], float(most[0])
+        """As of all `Weights`."""
+        room = np.asarray(budgets, dtype=np.float64) - self.threshold
+        below = room < self._least
+        room = np.where(below, self._least, room)
+        return self._excess / room[:, None] + below[:, None], self._most / room + below
 
 
-class Both:
+class Both(Weights):
     """The weights of inputs with few labels, which are `Surprises`, and of the others."""
 
     def __init__(self, losses: Losses, few: NDArray[np.bool_], threshold: float) -> None:
@@ -183,14 +188,9 @@ class Both:
         self._many = Divergences(losses[parts[1]], threshold)
 
     def at(self, budgets: Array) -> tuple[Array, Array]:
-        """(B, n) the weights at several budgets, and (B,) bounds of any weight."""
+        """As of all `Weights`."""
         few, many = self._few.at(budgets), self._many.at(budgets)
         return np.hstack([few[0], many[0]])[:, self._order], np.maximum(few[1], many[1])
-
-    def at_one(self, budget: float) -> tuple[Array, float]:
-        """(n,) the weights at one budget, and a bound of any weight."""
-        weights, most = self.at(np.array([budget]))
-        return weights[0], float(most[0])
 
 
 def divergence_of_labels(losses: Array, votes: Votes) -> Array:
@@ -226,12 +226,11 @@ def weight(last: Array, loss: Array, budget: Array | float) -> Array:
     return 1.0 + np.exp(-share)
 
 
-Found = tuple[float, float]
-"""A budget, and the bound of the share of misses there."""
+def least_budget(losses: Losses, plan: Plan, delta: float) -> tuple[float, float] | None:
+    """The least budget at which weights, and the largest one, sum to at most delta (n + 1).
 
-
-def least_budget(losses: Losses, plan: Plan, delta: float) -> Found | None:
-    """The least budget at which weights, and the largest one, sum to at most delta (n + 1)."""
+    And the bound of the share of misses there.
+    """
     surprises, n = losses.weighed(plan), len(losses)
 
     def bound(budget: float) -> float:
@@ -244,8 +243,11 @@ def least_budget(losses: Losses, plan: Plan, delta: float) -> Found | None:
 
 def least_budget_with_confidence(
     losses: Losses, plan: Plan, delta: float, error: float
-) -> Found | None:
-    """The least budget down to which every test shows that the mean weight is at most delta."""
+) -> tuple[float, float] | None:
+    """The least budget down to which every test shows that the mean weight is at most delta.
+
+    And that mean.
+    """
     surprises = losses.weighed(plan)
 
     def shown(budgets: Array) -> Iterator[bool]:
@@ -265,6 +267,8 @@ def planned(
     """
     high = losses.vacuous_budget
     best = high, Plan(high / 4)  # if nothing is promising
+    if not len(losses):
+        return best
     # Plan with caution: labels that are not expected weigh 1 or more at every budget, so that a
     # threshold that turns out too low spoils everything, and one too high does not.
     error_of_mean = math.sqrt(1 / len(losses) + 1 / examples)
@@ -272,7 +276,7 @@ def planned(
     for plan in (Plan(float(s), alone) for alone in losses.plans() for s in thresholds):
         surprises = losses.weighed(plan)
 
-        def bound(budget: float, surprises: Any = surprises) -> float:
+        def bound(budget: float, surprises: Weights = surprises) -> float:
             w, most = surprises.at_one(budget)
             mean, deviation = float(w.mean()), float(w.std())
             mean += error_of_mean * deviation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -20,8 +20,8 @@ from decal._base.confidences import Confidences
 from decal._base.errors import DecalWarning, InputError, counted
 from decal._base.numerics import Array, Indices, Mask, softmax
 from decal._base.row_checks import check_groups
-from decal._base.settings import check_alpha, check_choice, check_count, check_keywords
-from decal.choose._choosing import WISHES_OF, choose, rule_of
+from decal._base.settings import check_alpha, check_count, check_keywords
+from decal.choose._choosing import choose, require_labelled, require_options, rule_of
 from decal.choose._hold import plan_for
 from decal.choose._order import allowed
 from decal.choose._plausibility import complement
@@ -44,18 +44,8 @@ ROWS_COMPARED = 5000  # so many rows tell what a promise costs
 NEARLY_ALL = 0.9  # sets this large, or intervals this wide, are nearly vacuous
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of set that may grant a wish: what moves, and where gains are measured from."""
-
-    directions: Any
-    reference: str
-
-    def fit(self, rows: Rows, settings: dict[str, Any]) -> Decalibrator:
-        """A model of this kind, fitted on these rows."""
-        model = Decalibrator(0.5, directions=self.directions, reference=self.reference, **settings)
-        return model.fit_rows(rows, warn=False)
-
+Kind = dict[str, Any]
+"""A kind of set that may grant a wish: settings of a `Decalibrator`."""
 
 MOVES = (("local",), ("class",), ("class", "temperature"))
 MOVES_TO_HOLD = (Local(mix=MIX),), (Local(mix=MIX, by_entropy=0.05, root=True),)
@@ -114,7 +104,8 @@ def decalibrate(
         What rows come in, such as "image": `miss` is then about the labels of new images, on
         average over images, see `choose`. Units are the first axis of logits, or `groups`.
     tolerate : float, optional
-        With `unit`: `miss` is about images of which more than this share of labels is missed.
+        With `unit` or `Votes`: `miss` is about images, or inputs, of which more than this share of
+        labels is missed.
     seed : int
         Of the random split.
     settings
@@ -194,22 +185,19 @@ class Wish:
     ) -> Self:
         """The one wish, or alpha, that is given; InputError if it, or what goes with it, is bad."""
         wish, wanted = one_wish(**given)
-        for name, value in (("per", per), ("groups", groups), ("unit", unit)):
-            if value is not None and wish not in WISHES_OF[name]:
-                raise InputError(name, f"go with {' or '.join(WISHES_OF[name])}", wish)
-        if per is not None:
-            check_choice(per, "per", ("class",))
-            if groups is not None:
-                raise InputError("groups", "be left out with per='class'", "both")
+        options = {"per": per, "groups": groups, "unit": unit}
+        require_options(wish, options)
         target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
-        if unit is not None and per is not None:
-            raise InputError("per", "be left out with unit", f"{per!r}")
         share = None if tolerate is None else check_alpha(tolerate, "tolerate")
         return cls(wish, target, per, seed, settings or {}, unit, share)
 
+    def _options(self, groups: Any) -> dict[str, Any]:
+        """Those of `choose`, besides the wish."""
+        return {"per": self.per, "groups": groups, "unit": self.unit, "tolerate": self.tolerate}
+
     def granted(self, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted and chosen on some rows, and promises by the others."""
-        self._require_labels(rows, groups)
+        require_labelled(self.name, rows.votes is not None, self._options(groups))
         if not isinstance(rows.logits, np.ndarray) and not hasattr(rows.logits, "middle"):
             fact = type(rows.logits).__name__
             raise InputError("logits", f"be a matrix of all classes for {self.name}", fact)
@@ -229,8 +217,8 @@ class Wish:
             rows.warn_of_units()
             rows = replace(rows, units=None)
         if self.name == "width":
-            model = self._kinds()[0].fit(rows, self._fixed)
-            return self._kept(model, choose(model, rows, width=self.target), rows, 0)
+            model = _fitted(rows, self._kinds()[0])
+            return self._kept(model, self._chosen(model, rows), rows, 0)
         self._require_enough(self._count(rows))
         chosen_on, promised_by = self._split(rows, groups)
         some, rest = rows[chosen_on], rows[promised_by]
@@ -238,25 +226,13 @@ class Wish:
         if kind is None:
             fact = f"all {len(rows):,} needed for {self.name}={self.target:g}"
             raise InputError("labels", "leave rows to fit these sets on", fact, "Label more.")
-        model = kind.fit(some if len(some) else rows, self._fixed)
+        model = _fitted(some if len(some) else rows, kind)
         by = None if groups is None else groups[promised_by]
         choice = self._chosen(model, rest, by, some)
         found = self._kept(model, choice, rest, len(some), by)
         assert found.promise is not None
         found.promise = replace(found.promise, recalibration=self._recalibration(model, rows))
         return found
-
-    def _require_labels(self, rows: Rows, groups: Any) -> None:
-        """InputError about what goes with one label per input alone, or with several."""
-        if rows.votes is None:
-            if self.tolerate is not None and self.unit is None:
-                raise InputError("tolerate", "go with unit, or with Votes", "no unit")
-        elif self.name == "miss":
-            for name, value in (("per", self.per), ("groups", groups), ("unit", self.unit)):
-                if value is not None:
-                    rule = "be left out with several labels per input, for miss"
-                    fact = f"{value!r}" if isinstance(value, str) else name
-                    raise InputError(name, rule, fact, "Pass one label per input.")
 
     def granted_by(self, model: Decalibrator, rows: Rows, groups: Any = None) -> Decalibrator:
         """A model that was fitted on other rows, and promises by all of these."""
@@ -265,9 +241,7 @@ class Wish:
         if self.name != "width":
             self._require_enough(self._count(rows))
         groups = None if groups is None else check_groups(groups, len(rows))
-        wish: dict[str, Any] = {self.name: self.target, "per": self.per, "groups": groups}
-        wish |= {"unit": self.unit, "tolerate": self.tolerate}
-        choice = choose(model, rows, **wish, rule=_rule(rows, model))
+        choice = self._chosen(model, rows, groups)
         return self._kept(model, choice, rows, model.examples, groups)
 
     def _recalibration(self, model: Decalibrator, rows: Rows) -> tuple[float, ...]:
@@ -285,18 +259,11 @@ class Wish:
         found = np.append(there.center - scale * here.center, scale)
         return tuple(found.tolist()) if np.isfinite(found).all() else ()
 
-    @property
-    def _fixed(self) -> dict[str, Any]:
-        """Settings that the kind of set does not choose."""
-        return {k: v for k, v in self.settings.items() if k not in ("directions", "reference")}
-
     def _kinds(self) -> list[Kind]:
         """The kinds of set that the settings leave to choose from."""
-        moves: Iterable[Any] = MOVES_TO_HOLD if self.name == "hold" else MOVES
-        if self.name == "width":
-            moves = MOVES[:1]
-        moves = (self.settings["directions"],) if "directions" in self.settings else moves
-        return [Kind(each, self.settings.get("reference", "auto")) for each in moves]
+        moves: tuple[Any, ...] = MOVES_TO_HOLD if self.name == "hold" else MOVES
+        moves = moves[:1] if self.name == "width" or "directions" in self.settings else moves
+        return [{"directions": each, "reference": "auto"} | self.settings for each in moves]
 
     def _require_enough(self, rows: int) -> None:
         """InputError if no number of errors is few enough."""
@@ -369,47 +336,33 @@ class Wish:
     @property
     def _without_labels(self) -> Kind | None:
         """Local sets around the model as it is: they need no labels, if the settings leave them."""
-        moves = self._kinds()[0].directions
-        local = all(isinstance(direction, Local) for direction in parse_directions(moves))
+        first = self._kinds()[0]
+        local = all(isinstance(each, Local) for each in parse_directions(first["directions"]))
         may_be = local and self.settings.get("reference", "model") == "model"
-        return Kind(moves, "model") if may_be else None
+        return first | {"reference": "model"} if may_be else None
 
     def _best_kind(self, rows: Rows, examples: int) -> Kind:
         """The kind of least cost, on rows that alpha is not chosen by, for so many `examples`.
 
         For `miss` in cross-fitting; of balls only the reference is fitted.
         """
-        first, *others = self._kinds()
-        if not others or len(rows) < FEWEST_COMPARED:
-            return first
-        drawn = np.random.default_rng([self.seed, 1]).permutation(len(rows))[:COMPARED_ROWS]
-        halves = rows[drawn[::2]], rows[drawn[1::2]]
 
         def cost(kind: Kind) -> float:
             if self.name == "hold":
                 return self._width_of(kind, rows, examples)
-            return self._kept_by(kind, *halves) + self._kept_by(kind, *halves[::-1])
+            return sum(self._kept_by(kind, *parts) for parts in halves(rows, self.seed))
 
-        costs = [cost(kind) for kind in others]
-        best = int(np.argmin(costs))
-        return others[best] if costs[best] < WORTH_IT * cost(first) else first
+        return best_of(self._kinds(), cost, len(rows))
 
     def _kept_by(self, kind: Kind, fitted_on: Rows, measured_on: Rows) -> float:
-        """How many classes a kind of set keeps on average, at one alpha; inf if it fails."""
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DecalWarning)
-                model = kind.fit(fitted_on, self._fixed)
-                choice = choose(
-                    model, measured_on, miss=self.target, rule=_rule(measured_on, model)
-                )
-                return float(choice.decide(measured_on).sum(axis=1).mean())
-        except (ValueError, ArithmeticError):
-            return math.inf
+        """How many classes a kind of set keeps on average, at one alpha."""
+        model = _fitted(fitted_on, kind)
+        choice = choose(model, measured_on, miss=self.target, rule=_rule(measured_on, model))
+        return float(choice.decide(measured_on).sum(axis=1).mean())
 
     def _width_of(self, kind: Kind, rows: Rows, examples: int) -> float:
         """How wide intervals are on average at the alpha that seems within reach."""
-        model = kind.fit(rows, self._fixed)
+        model = _fitted(rows, kind)
         alpha, _ = plan_for(model, rows, self.target, examples)
         sets = predict_rows(model, rows[:COMPARED_ROWS], alpha)
         return float((sets.upper - sets.lower).mean())
@@ -423,25 +376,20 @@ class Wish:
         below: Indices = (rows.votes.shares.cumsum(axis=1)[:, :-1] <= drawn).sum(axis=1)
         return below
 
-    def _chosen(self, model: Decalibrator, rows: Rows, groups: Any, planned_on: Rows) -> Choice:
+    def _chosen(
+        self, model: Decalibrator, rows: Rows, groups: Any = None, planned_on: Rows | None = None
+    ) -> Choice:
         """The alpha that grants the wish, of a model that was fitted on other rows."""
-        if rows.votes is not None and self.name == "miss":
-            rated: dict[str, Any] = {"rule": _rule(rows, model), "tolerate": self.tolerate}
-            return choose(model, rows, miss=self.target, **rated)
-        if self.name == "miss":
-            by: dict[str, Any] = {"per": self.per, "groups": groups, "rule": _rule(rows, model)}
-            by |= {"unit": self.unit, "tolerate": self.tolerate}
-            return choose(model, rows, miss=self.target, **by)
-        plan = None
-        if len(planned_on):
-            _, plan = plan_for(model, planned_on, self.target, len(rows))
-        return choose(model, rows, hold=self.target, threshold=plan, groups=groups)
+        wish = {self.name: self.target} | self._options(groups)
+        if self.name == "hold" and planned_on is not None and len(planned_on):
+            _, wish["threshold"] = plan_for(model, planned_on, self.target, len(rows))
+        return choose(model, rows, rule=_rule(rows, model), **wish)
 
     def _kept(
         self, model: Decalibrator, choice: Choice, rows: Rows, chosen_on: int, groups: Any = None
     ) -> Decalibrator:
         """The model of a choice with its promise, and what that costs on the rows it rests on."""
-        promise, K = choice.promise, rows.shape[1]
+        promise, classes = choice.promise, rows.shape[1]
         if self.name == "hold" and choice.alpha == 0:
             fact = f"{self.target:g}, and {', '.join(promise.notes)}"
             remedy = "Wish for less, or for miss=, or label more rows."
@@ -450,13 +398,13 @@ class Wish:
         some, by = rows[drawn], None if groups is None else groups[drawn]
         sets = promised_sets(model, some, choice.alpha, promise, by)
         width = float((sets.upper - sets.lower).mean())
-        costs = {"classes": K, "width": width, "chosen_on": chosen_on}
+        costs = {"classes": classes, "width": width, "chosen_on": chosen_on}
         vacuous = width >= NEARLY_ALL
         if self.name == "miss":
             size = sets.possible_mask().sum(axis=1)
             costs |= {"kept": float(size.mean()), "single": float((size == 1).mean())}
             costs |= plain_sizes(plain_logits(some), self._one_label(some), self.target)
-            vacuous = costs["kept"] >= NEARLY_ALL * K
+            vacuous = costs["kept"] >= NEARLY_ALL * classes
         notes = [*promise.notes]
         if width <= ROUND_OFF:
             notes.append(
@@ -472,6 +420,40 @@ class Wish:
             notes.append("weights counted where sets were fitted, and not here")
         promise = replace(promise, notes=tuple(notes), costs=costs)
         return model.with_promise(replace(choice, promise=promise))
+
+
+def _fitted(rows: Rows, kind: Kind) -> Decalibrator:
+    """A model of a kind, whose alpha nobody has chosen yet."""
+    return Decalibrator(0.5, **kind).fit_rows(rows, warn=False)
+
+
+def halves(rows: Rows, seed: int) -> list[tuple[Rows, Rows]]:
+    """Two halves of some rows, drawn by chance, as those that fit and measure, both ways."""
+    drawn = np.random.default_rng([seed, 1]).permutation(len(rows))[:COMPARED_ROWS]
+    one, other = rows[drawn[::2]], rows[drawn[1::2]]
+    return [(one, other), (other, one)]
+
+
+def best_of(kinds: Sequence[Kind], cost: Callable[[Kind], float], rows: int) -> Kind:
+    """The kind of least cost; the first unless another is clearly better, or rows are few.
+
+    One that cannot be fitted costs infinitely much.
+    """
+
+    def tried(kind: Kind) -> float:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DecalWarning)
+                return cost(kind)
+        except (ValueError, ArithmeticError):
+            return math.inf
+
+    first, *others = kinds
+    if not others or rows < FEWEST_COMPARED:
+        return first
+    costs = [tried(kind) for kind in others]
+    best = int(np.argmin(costs))
+    return others[best] if costs[best] < WORTH_IT * tried(first) else first
 
 
 def _rule(rows: Rows, model: Decalibrator) -> str:

@@ -325,6 +325,9 @@ def annotators_of(names: str, labels: Path | None, logits: Path) -> list[str]:
         raise InputError("annotators", "be left out with --labels", "both")
     if people and logits.is_dir():
         raise InputError("annotators", "go with one file", f"the folder {logits}")
+    if len(set(people)) < len(people):
+        twice = next(name for name in people if people.count(name) > 1)
+        raise InputError("annotators", "be named once each", f"{twice!r} more than once")
     return people
 
 
@@ -334,7 +337,6 @@ def voted(rows: Rows, annotators: Sequence[str]) -> Rows:
         return rows
     beside = rows.ids or {}
     said = np.column_stack([beside[name].astype(object) for name in annotators])
-    said[said == ""] = None
     votes = decal.Votes.of_annotations(said, classes=rows.classes or rows.shape[1])
     return replace(rows, votes=votes, ids=None)
 

@@ -22,7 +22,7 @@ from decal.io.folders import Layout
 from decal.io.formats import arrow, open_file, open_table
 from decal.io.writers import check_output, column_writer
 from decal.new_inputs import NewInputs
-from decal.report import ACTION_RULES, SAVED, Report, in_parts, summary, titled
+from decal.report import ACTION_RULES, SAVED, Report, in_parts, printed, titled
 
 SHOWN = 20  # lines that are enough for the terminal
 
@@ -101,7 +101,8 @@ def report(
     first, rows, found = _written(in_parts(sets, **told), out)
     marked = None if check is None else found
     if out is None:
-        output.print(summary(first, rows, marked), highlight=False, markup=False, soft_wrap=True)
+        text = printed(first, f"Report: {titled(rows, marked)}", rows)
+        output.print(text, highlight=False, markup=False, soft_wrap=True)
     else:
         say(f"Wrote {out}: {titled(rows, marked)}", style="green")
 

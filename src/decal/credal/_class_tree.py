@@ -102,18 +102,17 @@ class ClassTree:
         `remedy` is what to do about a name that comes twice.
         """
         parent: dict[str, str | None] = {}
-        given = set()
         for child, above in edges:
-            if child in given:
+            if child in parent:
                 raise InputError("tree", "have every name once", f"{child!r} twice", remedy)
-            given.add(child)
             parent[child] = above
-            if above is not None:
-                parent.setdefault(above, None)
-        below: dict[str | None, list[str]] = {}
+        tops: list[str] = []
+        below: dict[str, list[str]] = {}
         for child, above in parent.items():
-            below.setdefault(above, []).append(child)
-        tops = below.get(None, [])
+            (tops if above is None else below.setdefault(above, [])).append(child)
+        # Pairs need not name the nodes that have none above them.
+        tops += [name for name in below if name not in parent]
+        parent |= dict.fromkeys(tops)
         named = len(tops) == 1 and tops[0] in below
         if not named and ROOT in parent:
             rooted = "Give the tree a root of your own, or rename that node."
@@ -123,11 +122,10 @@ class ClassTree:
         waiting = [(tops[0] if named else ROOT, -1)]
         while waiting:
             name, above_at = waiting.pop()
-            at = len(names)
             names.append(name)
             parents.append(above_at)
-            children = tops if at == 0 and not named else below.get(name, [])
-            waiting += [(child, at) for child in reversed(children)]
+            children = tops if above_at < 0 and not named else below.get(name, [])
+            waiting += [(child, len(names) - 1) for child in reversed(children)]
         lost = sorted(set(parent) - set(names))
         if lost:
             raise InputError("tree", "have no circle", f"one through {lost[0]!r}")
@@ -135,15 +133,18 @@ class ClassTree:
 
     @classmethod
     def _checked(cls, names: Sequence[str], parents: Sequence[int]) -> ClassTree:
-        inner = set(parents)
+        inner = {0, *parents}
         leaves = tuple(name for at, name in enumerate(names) if at not in inner)
         if len(leaves) < 2:
-            raise InputError("tree", "have two classes or more", listing(leaves))
+            raise InputError("tree", "have two classes or more", listing(leaves) or "none")
         return cls(tuple(names), tuple(parents), leaves)
 
-    def ordered(self, classes: Sequence[str]) -> Self:
-        """The tree with its leaves in the order of the classes; InputError if they are others."""
-        known = tuple(classes)
+    def ordered(self, classes: Sequence[str] | int) -> Self:
+        """The tree with its leaves in the order of the classes; InputError if they are others.
+
+        Classes without names, of which there are so many, are called by their numbers.
+        """
+        known = tuple(map(str, range(classes)) if isinstance(classes, int) else classes)
         if known == self.classes:
             return self
         missing = sorted(set(known) - set(self.classes))
@@ -174,10 +175,7 @@ class ClassTree:
         where = {name: at for at, name in enumerate(self.names)}
         found = np.zeros((len(self.names), len(self.classes)), dtype=bool)
         for k, name in enumerate(self.classes):
-            at = where[name]
-            while at >= 0:
-                found[at, k] = True
-                at = self.parents[at]
+            found[[0, *self.numbers_to(where[name])], k] = True
         return found
 
     def path(self, node: str | int) -> tuple[str, ...]:
@@ -186,17 +184,25 @@ class ClassTree:
 
     def numbers_to(self, at: int) -> list[int]:
         """The numbers of the nodes from below the root down to one."""
-        found = [at]
-        while self.parents[found[-1]] > 0:
-            found.append(self.parents[found[-1]])
-        return found[::-1]
+        above = self.parents[at]
+        return [*(self.numbers_to(above) if above > 0 else []), at]
 
     def _number(self, node: str | int) -> int:
         if isinstance(node, int | np.integer) and 0 <= node < len(self.names):
             return int(node)
         if node not in self.names:
-            raise InputError("node", "be one of the tree", f"{node!r}", listing(self.names))
+            remedy = f"Its nodes are {listing(self.names)}."
+            raise InputError("node", "be one of the tree", f"{node!r}", remedy)
         return self.names.index(str(node))
+
+    def paths(self, lower: Array, upper: Array, ends: Indices) -> NDArray[Any]:
+        """(n,) text of the nodes from the top down to an end, with their ranges (n, nodes)."""
+        steps = {at: self.numbers_to(at) for at in np.unique(ends).tolist()}
+        found = [
+            BETWEEN.join(f"{self.names[at]} {span(low[at], high[at])}" for at in steps[end])
+            for low, high, end in zip(lower, upper, ends.tolist(), strict=True)
+        ]
+        return np.array([*found, None], dtype=object)[:-1]
 
     def sure(self, lower: Array, least: float = 0.5) -> Indices:
         """(n,) the most specific node whose lower probability suffices, of those (n, nodes).
@@ -225,14 +231,12 @@ class ClassTree:
         {'cat': 1.0, 'dog': 1.0, 'owl': 5.0, 'wren': 5.0}
         """
         wrong = check_tolerance(wrong, "wrong")
-        inside = self.leaves.astype(np.float64)
-        own = self.depth.astype(np.float64)
-        steps: Array = np.array([own[self.leaves[:, k]].max() for k in range(len(self.classes))])
+        steps = np.where(self.leaves, self.depth[:, None], 0).max(axis=0)  # down to every class
         table = {}
         for at, name in enumerate(self.names):
-            shared = inside[self.numbers_to(at)].sum(axis=0) if at else np.zeros(len(steps))
-            cost = (steps - shared) + wrong * (own[at] - shared)
-            table[name] = dict(zip(self.classes, cost.tolist(), strict=True))
+            shared = self.leaves[self.numbers_to(at)].sum(axis=0) if at else 0
+            cost = (steps - shared) + wrong * (self.depth[at] - shared)
+            table[name] = dict(zip(self.classes, cost.astype(float).tolist(), strict=True))
         return table
 
     def utility(self, *, wrong: float = 1.0) -> dict[str, dict[str, float]]:
@@ -244,17 +248,15 @@ class ClassTree:
 
     def __repr__(self) -> str:
         size = f"{len(self.classes):,} classes, {len(self.names):,} nodes, {self.depth.max()} deep"
-        below: dict[int, list[int]] = {}
+        ends: dict[int, list[str]] = {at: [] for at in sorted({*self.parents} - {-1})}
         for at, above in enumerate(self.parents):
-            below.setdefault(above, []).append(at)
+            if at not in ends:
+                ends[above].append(self.names[at])
         lines = [f"ClassTree: {size}"]
-        for at, name in enumerate(self.names):
-            if at in below and at:
-                ends = [self.names[child] for child in below[at] if child not in below]
-                text = f"{name}: {', '.join(ends)}" if ends else name
-                lines.append("  " * int(self.depth[at]) + text)
-        ends = [self.names[child] for child in below[0] if child not in below]
-        lines += [f"  {', '.join(ends)}"] if ends else []
+        for at, leaves in [*ends.items()][1:]:
+            text = ": ".join(filter(None, (self.names[at], ", ".join(leaves))))
+            lines.append("  " * int(self.depth[at]) + text)
+        lines += [f"  {', '.join(ends[0])}"] if ends[0] else []
         more = len(lines) - LINES
         return "\n".join(lines if more <= 0 else [*lines[:LINES], f"  … {more} more nodes"])
 
@@ -268,9 +270,8 @@ class ClassTree:
         names, parents = plain["names"], plain["parents"]
         sound = len(names) == len(parents) == len(set(names)) and parents[:1] == [-1]
         sound = sound and all(isinstance(name, str) for name in names)
-        if not sound or not all(
-            type(above) is int and 0 <= above < at for at, above in enumerate(parents) if at
-        ):
+        below = enumerate(parents[1:], 1)
+        if not sound or not all(type(above) is int and 0 <= above < at for at, above in below):
             raise ValueError("a tree must have names and parents that fit")
         return cls._checked(names, parents)
 
@@ -290,42 +291,23 @@ class NodeRanges(IntervalRows):
     _of: ClassVar[str] = "node"
 
 
-def paths(tree: ClassTree, lower: Array, upper: Array, ends: Indices) -> NDArray[Any]:
-    """(n,) text of the nodes from the top down to an end, with their ranges (n, nodes)."""
-    steps = {at: tree.numbers_to(at) for at in np.unique(ends).tolist()}
-
-    def path(row: int, end: int) -> str:
-        spans = (f"{tree.names[at]} {span(lower[row, at], upper[row, at])}" for at in steps[end])
-        return BETWEEN.join(spans)
-
-    found = [path(row, end) for row, end in enumerate(ends.tolist())]
-    return np.array([*found, None], dtype=object)[:-1]
-
-
 # The forms that trees are given in, as pairs of a name and the one above it
 
 
-def _nested(tree: Mapping[Any, Any]) -> Iterator[tuple[str, str | None]]:
-    waiting: list[tuple[str | None, Any]] = [(None, tree)]
-    for parent, below in waiting:  # which grows; names are checked on the way, so it ends
-        for name, under in _named(below):
-            yield name, parent
-            waiting.append((name, under))
-
-
-def _named(below: Any) -> Iterator[tuple[str, Any]]:
-    """Names directly below a node, each with what is below it."""
+def _nested(below: Any, parent: str | None = None) -> Iterator[tuple[str, str | None]]:
+    """Of mappings; lists, names or nothing at their ends. Names are checked on the way: it ends."""
     if isinstance(below, Mapping):
-        yield from ((_name(name), under) for name, under in below.items())
+        for name, under in below.items():
+            yield _name(name), parent
+            yield from _nested(under, str(name))
     elif isinstance(below, str) or not isinstance(below, Iterable):
         if not _missing(below):
-            yield _name(below), None
+            yield _name(below), parent
     else:
         for each in below:
-            if isinstance(each, Mapping):
-                yield from _named(each)
-            else:
-                yield _name(each), None
+            yield from (
+                _nested(each, parent) if isinstance(each, Mapping) else [(_name(each), parent)]
+            )
 
 
 def _pairs(pairs: Iterable[Any]) -> Iterator[tuple[str, str]]:
@@ -352,8 +334,11 @@ def _by_levels(levels: NDArray[Any]) -> Iterator[tuple[str, str | None]]:
             if name in above and above[name] != parent:
                 fact = f"{name!r} below {above[name]!r} and, in row {row}, below {parent!r}"
                 raise InputError("tree", "have every node below one other", fact, "Rename one.")
-            if name not in above:
-                above[name] = parent
+            above.setdefault(name, parent)
+    inner = next((name for name in above.values() if name in classes), None)
+    if inner is not None:
+        fact, remedy = f"{inner!r} above another", "Rename the node, or the class."
+        raise InputError("tree", "have nothing below a class", fact, remedy)
     yield from above.items()
 
 

@@ -108,8 +108,7 @@ class CredalSet(Expectations):
         [0.325, 1.099]
         """
         sets = self.with_members(empty)
-        lower, upper = sets._lower_entropy(), sets._upper_entropy()
-        return self._at_their_rows(lower), self._at_their_rows(upper)
+        return self._both((sets._lower_entropy(), sets._upper_entropy()))
 
     def total(self, *, empty: str = "raise") -> Array:
         """(n,) total uncertainty: the upper entropy.
@@ -263,7 +262,10 @@ class CredalSet(Expectations):
                 tree, (lower, _) = sets._tree(None), sets._node_bounds(None)
                 kept = tree.leaves[tree.sure(lower)]
             elif rule == "ordered_majority":
-                kept = sets._interval_of_majority()
+                point = sets._reachable[1] if sets.point is None else sets.point
+                order = ordered_classes.growing_order(point)
+                least, _ = sets._growing(order)
+                kept = ordered_classes.until_majority(least, order, decisions.TIE_TOLERANCE)
             else:
                 kept = decisions.majority(sets._reachable[1], sets.point)
             return self._at_their_rows(kept, missing=False)

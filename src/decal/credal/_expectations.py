@@ -8,18 +8,19 @@ that has `_expectation` and `_growing`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.errors import InputError
+from decal._base.errors import InputError, counted
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_event, check_values
 from decal._base.settings import check_alpha, check_choice
 from decal.credal import _ordered as ordered_classes
 from decal.credal import decisions
-from decal.credal._class_tree import ClassTree, NodeRanges, paths
+from decal.credal._class_tree import ClassTree, NodeRanges
 from decal.credal._interval_rows import IntervalRows
 
 
@@ -64,8 +65,7 @@ class Expectations(IntervalRows):
         >>> c.cumulative()
         (array([[0.25, 0.75, 1.  ]]), array([[0.5, 1. , 1. ]]))
         """
-        least, most = self.with_members(empty)._growing(None)
-        return self._at_their_rows(least), self._at_their_rows(most)
+        return self._both(self.with_members(empty)._growing(None))
 
     def mean(self, values: Any = None, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper), (n,) each: the range of the mean of ordered classes.
@@ -103,15 +103,7 @@ class Expectations(IntervalRows):
         """
         q = check_alpha(q, "q") - decisions.TIE_TOLERANCE
         least, most = self.with_members(empty)._growing(None)
-        low, high = ((bound >= q).argmax(axis=1) for bound in (most, least))
-        return self._at_their_rows(low, missing=-1), self._at_their_rows(high, missing=-1)
-
-    def _interval_of_majority(self) -> Mask:
-        """What "ordered_majority" keeps, of sets that have members in every row."""
-        point = self._reachable[1] if self.point is None else self.point
-        order = ordered_classes.growing_order(point)
-        least, _ = self._growing(order)
-        return ordered_classes.until_majority(least, order, decisions.TIE_TOLERANCE)
+        return self._both([(bound >= q).argmax(axis=1) for bound in (most, least)], missing=-1)
 
     def expectation(self, values: Any, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper): least and greatest expected value of a function of the class.
@@ -130,8 +122,7 @@ class Expectations(IntervalRows):
         (array([25.]), array([75.]))
         """
         table = check_values(values, "values", self.shape[1], names=self.classes)
-        least, greatest = decisions.in_range(self.with_members(empty)._expectation, table)
-        return self._at_their_rows(least), self._at_their_rows(greatest)
+        return self._both(decisions.in_range(self.with_members(empty)._expectation, table))
 
     def probability(self, event: Any, *, empty: str = "raise") -> tuple[Array, Array]:
         """(lower, upper), (n,) each: least and greatest probability of a set of classes.
@@ -151,8 +142,7 @@ class Expectations(IntervalRows):
         """
         inside = check_event(event, self.shape[1], self.classes).astype(np.float64)
         bounds = self.with_members(empty)._expectation(inside)
-        least, greatest = decisions.as_probabilities(*bounds)
-        return self._at_their_rows(least), self._at_their_rows(greatest)
+        return self._both(decisions.as_probabilities(*bounds))
 
     # Trees of classes
 
@@ -175,8 +165,7 @@ class Expectations(IntervalRows):
           0  any [1.000, 1.000]  vowel [0.400, 0.700]  a [0.400, 0.700]  …
         """
         names = self._tree(tree)
-        bounds = self.with_members(empty)._node_bounds(tree)
-        lower, upper = (self._at_their_rows(bound) for bound in bounds)
+        lower, upper = self._both(self.with_members(empty)._node_bounds(tree))
         point = None if self.point is None else self.point @ names.leaves.T
         return NodeRanges.unchecked(lower, upper, point, names.names).with_index(self)
 
@@ -203,7 +192,7 @@ class Expectations(IntervalRows):
         Arguments as for `node`.
         """
         names, (lower, upper) = self._tree(tree), self.with_members("raise")._node_bounds(tree)
-        return paths(names, lower, upper, names.sure(lower, least))
+        return names.paths(lower, upper, names.sure(lower, least))
 
     # How they are answered
 
@@ -213,7 +202,7 @@ class Expectations(IntervalRows):
         if found is None:
             remedy = "Pass tree= to the model, or to nodes, node or paths."
             raise InputError("tree", "be given to sets that have none", "None", remedy)
-        return found.ordered(self.classes or tuple(map(str, range(self.shape[1]))))
+        return found.ordered(self.classes or self.shape[1])
 
     def _node_bounds(self, tree: Any) -> tuple[Array, Array]:
         """Least and greatest probability of every node, (n, nodes) each; all have members."""
@@ -229,10 +218,16 @@ class Expectations(IntervalRows):
         if not without.any():
             return self
         if empty == "raise":
-            rows = f"row {without.argmax()} ({without.sum()} rows in all)"
+            count = int(without.sum())
+            rows = f"row {without.argmax()} ({counted(count, 'row')} in all)"
             fact = f"bounds that no distribution satisfies in {rows}"
             raise InputError("credal set", "have members", fact, "Use empty='nan' to pass over.")
         return self[~without]
+
+    def _both(self, ends: Iterable[NDArray[Any]], missing: float = np.nan) -> tuple[Any, Any]:
+        """Lower and upper answers of the rows that have members, at their places."""
+        lower, upper = (self._at_their_rows(end, missing) for end in ends)
+        return lower, upper
 
     def _at_their_rows(self, answers: NDArray[Any], missing: float = np.nan) -> NDArray[Any]:
         """The answers of the rows that have members, at their places among all rows."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from decal._base.errors import InputError, listing
+from decal._base.data_frames import require_same_order
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices
 from decal.credal import CredalSet, disagreement_range
 from decal.votes import Votes
@@ -85,12 +86,8 @@ def disagreement(credal: CredalSet, votes: Any) -> Disagreement:
     if not isinstance(votes, Votes):
         remedy = "Make them by decal.Votes.of_annotations, of_counts or of_table."
         raise InputError("votes", "be decal.Votes", f"a {type(votes).__name__}", remedy)
-    if votes.shape != credal.lower.shape:
-        rule = f"be of the shape of the sets, {credal.lower.shape}"
-        raise InputError("votes", rule, f"shape {votes.shape}")
-    if votes.classes and credal.classes and votes.classes != tuple(credal.classes):
-        rule = f"be of the classes {listing(credal.classes)}"
-        raise InputError("votes", rule, f"votes for {listing(votes.classes)}")
+    require_same_order(credal=credal, votes=votes)
+    votes.require("votes", credal.shape, credal.classes)
     several = np.flatnonzero(votes.number > 1)
     if not several.size:
         raise InputError("votes", "hold two labels of an input", "one of each")

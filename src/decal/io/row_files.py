@@ -379,7 +379,7 @@ def _open_ids(column: str, file: DataFile, dim: int | None, grid: tuple[int, ...
     if file.format == ".npy" or column not in file.names:
         fact = f"{column!r}{_contents(file)}"
         remedy = "Look at --id-column, --groups and --annotators."
-        raise InputError("id", f"be a column of {file.path}", fact, remedy)
+        raise InputError("a name", f"be a column of {file.path}", fact, remedy)
     if not file.is_table:
         return along(open_array("id", file, column, dimensions=1, dim=dim), grid)
     return _only_column(open_table("id", file, (column,), text=True))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from decal._base.errors import InputError
+from decal._base.row_checks import check_scores
 from decal.credal import CredalSet, IntervalCredalSet
 from decal.plot import style
-from decal.plot._fonts import drawable, unit
+from decal.plot._fonts import ADVANCE, drawable, text_width, unit, wrapped
 from decal.plot._one_input import class_names, input_name, one_row, true_row
+
+LONGEST = 26  # characters of a name
 
 
 def cumulative(
@@ -66,16 +71,29 @@ def cumulative(
         handles.append(ink.truth_handle())
     ax.set(xlim=(-0.5, K - 0.5), ylim=(0, 1), ylabel="probability up to this class")
     style.probability_axis(ax.yaxis)
-    names = class_names(credal)
-    every = max(1, -(-K // 12))
-    labels, families = drawable(names[::every], [f"class {k}" for k in range(0, K, every)])
-    ax.set_xticks(np.arange(0, K, every), labels, fontfamily=families)
+    drop = _name_classes(ax, class_names(credal))
     if title is not None:
         (text,), families = drawable([title], [f"input {row}"])
         style.write_title(ax, text, families, "medium", loc="left")
     if legend:
-        style.legend_below(ax, handles)
+        style.legend_below(ax, handles, drop=drop)
     return ax
+
+
+def _name_classes(ax: Axes, names: list[str]) -> float:
+    """Write a dozen of the classes below the axes, aslant if they are long; how far they reach."""
+    every = max(1, -(-len(names) // 12))
+    at = np.arange(0, len(names), every)
+    short = [wrapped(name, LONGEST, 1) for name in names[::every]]
+    labels, families = drawable(short, [f"class {k}" for k in at])
+    size, width = float(mpl.rcParams["font.size"]), ax.get_window_extent().width
+    longest = ADVANCE * max(map(text_width, labels))
+    aslant = longest > width * 72 / ax.figure.dpi / size / len(at)
+    look: dict[str, Any] = (
+        {"rotation": 30, "rotation_mode": "anchor", "ha": "right"} if aslant else {}
+    )
+    ax.set_xticks(at, labels, fontfamily=families, **look)
+    return 2.9 + (0.4 * longest if aslant else 0.0)
 
 
 def means(
@@ -127,8 +145,11 @@ def means(
         ax.hlines(middle[order], x - 0.4, x + 0.4, mark, lw=1.8 * unit(), zorder=3)
         handles.append(style.line_handle("prediction", mark))
     if truth is not None:
-        ax.plot(x, np.asarray(truth, dtype=np.float64)[order], linestyle="", clip_on=False,
-                zorder=4, **ink.truth_mark())  # fmt: skip
+        numbers = check_scores(truth, "truth")
+        if len(numbers) != len(credal):
+            rule = f"be {len(credal):,} numbers, one per input"
+            raise InputError("truth", rule, f"{len(numbers):,}")
+        ax.plot(x, numbers[order], linestyle="", clip_on=False, zorder=4, **ink.truth_mark())
         handles.append(ink.truth_handle())
     ax.set(xlim=(-0.7, max(len(order), 1) - 0.3), ylabel="mean")
     ax.set_xticks([])

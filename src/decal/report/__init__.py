@@ -8,38 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import ROW, Index
-from decal._base.errors import InputError, needs
-from decal._base.numerics import Array, Mask
-from decal.credal import CredalSet, row_index
+from decal._base.data_frames import ROW
+from decal._base.errors import InputError
+from decal._base.numerics import Array
+from decal.credal import CredalSet
 from decal.grids import CredalMaps
-from decal.io.formats import arrow, either
-from decal.io.whole_files import replacing
-from decal.io.writers import column_writer
 from decal.model import answers_labels, require_takes_logits
 from decal.promise import Promise
 from decal.report._label_report import LabelReport
 from decal.report._per_input import ACTION_RULES as ACTION_RULES
-from decal.report._per_input import Lines, as_names, cheapest, predicted
+from decal.report._per_input import as_names, cheapest, predicted
 from decal.report._per_input import share_to_check as share_to_check
-from decal.report._printout import printed
-from decal.report._report_page import in_notebook, page
-
-if TYPE_CHECKING:
-    import polars as pl
+from decal.report._printout import printed as printed
+from decal.report._printout import table
+from decal.report._printout import titled as titled
+from decal.report._report_lines import SAVED as SAVED
+from decal.report._report_lines import Lines, names_of_inputs
+from decal.report._report_page import cells
 
 __all__ = ["LabelReport", "Report", "report"]
 
-SAVED = (".csv", ".parquet", ".html")
 COLUMNS = ("prediction", "possible", "lower", "upper", "node", "path", "check", "action")
-BETWEEN = " | "
-"""What stands between possible classes where a cell is one text."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -72,16 +66,13 @@ class Report(Lines):
         Whether classes have an order: possible ones are then printed as "2 to 4".
     """
 
-    index: Index
     prediction: NDArray[Any]
     possible: NDArray[Any]
     lower: Array
     upper: Array
     node: NDArray[Any] | None = None
     path: NDArray[Any] | None = None
-    check: Mask | None = None
     action: NDArray[Any] | None = None
-    promise: str = ""
     ordered: bool = False
 
     @classmethod
@@ -105,12 +96,7 @@ class Report(Lines):
             raise InputError("the sets of a report", rule, fact, remedy)
         best = predicted(credal)
         n, K = credal.shape
-        index = credal.index or {ROW: np.arange(n)}
         free = set() if credal.tree is not None else {"node"}
-        taken = (set(COLUMNS) & set(index)) - free
-        if taken:
-            rule = "not be called like a column of the report"
-            raise InputError("ids", rule, f"{min(taken)!r}", "Rename it first.")
         possible = np.fromiter(credal.possible(), dtype=object, count=n)
         lower = credal.lower[np.arange(n), best]
         if check is True:
@@ -118,7 +104,7 @@ class Report(Lines):
         elif check is not None:
             check = share_to_check(assurance(credal, promise), check)
         return cls(
-            index=index,
+            index=names_of_inputs(credal, {*COLUMNS} - free),
             prediction=as_names(credal.classes, K)[best],
             possible=possible,
             lower=lower,
@@ -136,14 +122,14 @@ class Report(Lines):
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """All lines of several parts of one report."""
-
-        def joined(values: list[Any]) -> Any:
-            return None if values[0] is None else np.concatenate(values)
-
-        index = {name: joined([part.index[name] for part in parts]) for name in parts[0].index}
-        columns = {name: joined([getattr(part, name) for part in parts]) for name in COLUMNS}
-        first = parts[0]
-        return cls(index=index, promise=first.promise, ordered=first.ordered, **columns)
+        first, *_ = parts
+        index = {k: np.concatenate([part.index[k] for part in parts]) for k in first.index}
+        arrays: dict[str, Any] = {
+            k: np.concatenate([vars(part)[k] for part in parts])
+            for k, v in vars(first).items()
+            if isinstance(v, np.ndarray)
+        }
+        return replace(first, index=index, **arrays)
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -151,83 +137,15 @@ class Report(Lines):
         said = {name: getattr(self, name) for name in COLUMNS}
         return {**self.index, **{name: v for name, v in said.items() if v is not None}}
 
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def __getitem__(self, rows: Any) -> Any:
-        """A line as a dict, by its number; a report of the lines of a slice, a mask or a list."""
-        picked = row_index(rows, len(self))
-        columns = {name: values[picked] for name, values in self.columns.items()}
-        index = {name: columns.pop(name) for name in self.index}
-        chosen = replace(self, index=index, **columns)
-        return chosen if isinstance(rows, slice) or np.ndim(rows) else next(iter(chosen))
-
-    # Elsewhere
-
-    def to_polars(self) -> pl.DataFrame:
-        """A DataFrame with a row per input; what names them is in the first columns."""
-        with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
-            import polars as pl
-        kinds: dict[str, Any] = {}
-        texts = {name: getattr(self, name) for name in ("prediction", "node", "path", "action")}
-        for name, values in texts.items():
-            if values is not None:  # of no rows they could not be told
-                kinds[name] = pl.String if values.dtype == object else pl.Int64
-        kinds["possible"] = pl.List(kinds["prediction"])
-        plain = {k: v.tolist() if v.dtype == object else v for k, v in self.columns.items()}
-        return pl.DataFrame(plain, schema_overrides=kinds)
-
-    def save(self, path: str | Path) -> None:
-        """Write a .csv, a .parquet, or an .html page that works offline; replaces an earlier one.
-
-        Columns are those of `to_polars`. Possible classes are a list in a .parquet; in a .csv they
-        stand in one cell, with " | " between them.
-        """
-        path = Path(path)
-        suffix = path.suffix.lower()
-        if suffix not in SAVED:
-            remedy = "Save a .csv or a .parquet, which spreadsheets and data frames read."
-            raise InputError("path", f"end in {either(SAVED)}", f"{path}", remedy)
-        if suffix == ".html":
-            text = page(self.title, in_notebook(self, len(self)))
-            with replacing(path) as partial:
-                partial.write_text(text, encoding="utf-8", newline="\n")
-            return
-        with column_writer(path) as append:
-            append(self.arrow_columns(lists=suffix == ".parquet"))
-
-    def arrow_columns(self, *, lists: bool) -> dict[str, Any]:
-        """Columns of `to_polars` for a file; possible classes as lists, or as one text each."""
-        pa = arrow()
-        kind = pa.string() if self.prediction.dtype == object else pa.int64()
-        columns: dict[str, Any] = self.columns
-        columns["prediction"] = pa.array(self.prediction, kind)
-        if self.path is not None:
-            columns |= {name: pa.array(columns[name], pa.string()) for name in ("node", "path")}
-        if lists:
-            columns["possible"] = pa.array(self.possible.tolist(), pa.list_(kind))
-        else:
-            texts = [BETWEEN.join(map(str, names)) for names in self.possible]
-            columns["possible"] = pa.array(texts, pa.string())
-        return columns
-
     # How it reads
 
-    @property
-    def marked(self) -> int | None:
-        """How many inputs to check, if that was asked."""
-        return None if self.check is None else int(self.check.sum())
+    def table(self, width: int) -> list[str]:
+        """As of all `Lines`."""
+        return table(self, width)
 
-    @property
-    def title(self) -> str:
-        """How many inputs there are, and how many of them to check."""
-        return f"Report: {titled(len(self), self.marked)}"
-
-    def __repr__(self) -> str:
-        return summary(self, len(self), self.marked)
-
-    def _repr_html_(self) -> str:
-        return in_notebook(self)
+    def cells(self) -> dict[str, Any]:
+        """As of all `Lines`."""
+        return cells(self)
 
 
 def better_point(credal: CredalSet, promise: Any) -> Array | None:
@@ -240,17 +158,6 @@ def assurance(credal: CredalSet, promise: Any) -> Array:
     better = better_point(credal, promise)
     found: Array = credal.lower if better is None else better
     return found[np.arange(len(credal)), predicted(credal)]
-
-
-def titled(rows: int, marked: int | None) -> str:
-    """So many inputs, of which so many are to be checked."""
-    said = f"{rows:,} {'input' if rows == 1 else 'inputs'}"
-    return said if marked is None else f"{said}, {marked:,} to check"
-
-
-def summary(first: Report, rows: int, marked: int | None) -> str:
-    """The text of a report of so many inputs, whose first lines are given."""
-    return printed(first, f"Report: {titled(rows, marked)}", rows)
 
 
 def in_parts(

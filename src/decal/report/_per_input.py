@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decal._base.data_frames import Index
-from decal._base.errors import InputError, needs
+from decal._base.errors import InputError
 from decal._base.numerics import Array, Indices, Mask
 from decal._base.set_checks import check_utility
 from decal._base.settings import check_choice
 from decal.credal import RULES, SET_RULES, CredalSet
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ACTION_RULES = (*(rule for rule in RULES if rule != "hurwicz"), "point")
 """How an action may be chosen by costs."""
 
 COUNT_TOLERANCE = 1e-12
 """By how much of itself a number of inputs may exceed a whole one, because shares are rounded."""
-
-
-class Lines(ABC):
-    """A report as lines and as a frame: an entry of every column per input."""
-
-    index: Index
-
-    @property
-    @abstractmethod
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """(n,) columns by name: those that name the inputs first."""
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        columns = self.columns
-        lists = [values.tolist() for values in columns.values()]
-        return (dict(zip(columns, line, strict=True)) for line in zip(*lists, strict=True))
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A DataFrame with a row per input, which its index names."""
-        with needs("pandas", message="to_pandas needs pandas: pip install 'decal[pandas]'"):
-            import pandas as pd
-        return pd.DataFrame(self.columns).set_index([*self.index])
 
 
 def as_names(names: Sequence[str] | None, count: int) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import textwrap
 import unicodedata
 from typing import Any
 
+from decal._base.errors import counted
 from decal.credal import BETWEEN
 
 LINES = 10
@@ -20,38 +21,43 @@ STEPS = 12
 """Characters of an interval's bar."""
 
 
+def titled(rows: int, marked: int | None) -> str:
+    """So many inputs, of which so many are to be checked."""
+    said = f"{counted(rows, 'input')}"
+    return said if marked is None else f"{said}, {marked:,} to check"
+
+
 def printed(report: Any, title: str, total: int) -> str:
     """The title, the promise and the first lines of a report of `total` inputs."""
     width = min(max(shutil.get_terminal_size((80, 24)).columns, NARROWEST), WIDEST)
     shown = report[:LINES]
     lines = textwrap.wrap(title, width) + textwrap.wrap(report.promise, width)
     if len(shown):
-        lines += _table(shown, width)
+        lines += shown.table(width)
     if total > len(shown):
         lines.append(f"  … {total - len(shown):,} more")
     return "\n".join(lines)
 
 
-def _table(report: Any, width: int) -> list[str]:
-    """Its lines: with bars if these fit, and as running text if not even columns do."""
-    columns = {
-        name: [cut(str(value), LONGEST_NAME) for value in values]
-        for name, values in report.columns.items()
-    }
+def checks(report: Any) -> dict[str, list[str]]:
+    """The column that says whom to check, if that was asked."""
+    if report.check is None:
+        return {}
+    return {"check": ["yes" if marked else "" for marked in report.check]}
+
+
+def table(report: Any, width: int) -> list[str]:
+    """Lines of a report: with bars if these fit, and as running text if not even columns do."""
+    columns = {name: [cut(str(v)) for v in values] for name, values in report.columns.items()}
+    columns |= checks(report)
     if report.path is not None:
         return _with_paths(report, columns, width)
-    columns["lower"] = [f"{value:.3f}" for value in report.lower]
-    columns["upper"] = [f"{value:.3f}" for value in report.upper]
-    if report.check is not None:
-        columns["check"] = ["yes" if marked else "" for marked in report.check]
+    columns |= {
+        name: [f"{value:.3f}" for value in getattr(report, name)] for name in ("lower", "upper")
+    }
     possible = [shortened(names, report.ordered) for names in report.possible]
     needed = max(_width("possible"), *(_width(" | ".join(names)) for names in possible))
-    taken = sum(
-        2 + max(map(_width, [cut(name, LONGEST_NAME), *values]))
-        for name, values in columns.items()
-        if name != "possible"
-    )
-    room = width - taken - 2
+    room = width - 2 - taken({name: v for name, v in columns.items() if name != "possible"})
     if room < min(needed, ROOM):
         return _running(report, width)
     columns["possible"] = [listed(names, room) for names in possible]
@@ -62,18 +68,19 @@ def _table(report: Any, width: int) -> list[str]:
     return aligned(columns)
 
 
+def taken(columns: dict[str, list[str]]) -> int:
+    """Characters of a line that columns take, with what is between them."""
+    return sum(2 + max(map(_width, [cut(name), *values])) for name, values in columns.items())
+
+
 def _with_paths(report: Any, columns: dict[str, list[str]], width: int) -> list[str]:
     """Lines with a path, which says what is possible; it loses its top if there is little room."""
-    told = ("possible", "lower", "upper", "node")
+    told = ("possible", "lower", "upper", "node", "path")
     shown = {name: v for name, v in columns.items() if name not in told}
-    if report.check is not None:
-        shown["check"] = ["yes" if marked else "" for marked in report.check]
-    del shown["path"]
-    taken = sum(2 + max(map(_width, [name, *values])) for name, values in shown.items())
-    ends = [path.split(BETWEEN) for path in report.path]
-    if width - taken - 4 < max(_width(BETWEEN.join(["…", nodes[-1]])) for nodes in ends):
+    ends, room = [path.split(BETWEEN) for path in report.path], width - taken(shown) - 4
+    if room < max(_width(BETWEEN.join(["…", nodes[-1]])) for nodes in ends):
         return _running(report, width)
-    return aligned(shown | {"path": [_ending(nodes, width - taken - 4) for nodes in ends]})
+    return aligned(shown | {"path": [_ending(nodes, room) for nodes in ends]})
 
 
 def _ending(nodes: list[str], room: int) -> str:
@@ -89,7 +96,7 @@ def aligned(columns: dict[str, list[str]]) -> list[str]:
     """Lines of columns that stand below each other, numbers to the right."""
     padded = []
     for name, values in columns.items():
-        texts = [cut(name, LONGEST_NAME), *values]
+        texts = [cut(name), *values]
         size = max(map(_width, texts))
         spaces = [" " * (size - _width(text)) for text in texts]
         right = name in ("lower", "upper")

@@ -64,26 +64,20 @@ thead { position: sticky; top: 0; background: Canvas; }
 """
 
 
-def in_notebook(report: Any, lines: int = IN_NOTEBOOK) -> str:
-    """The first lines as a notebook shows them, sorted by a click on a heading."""
-    shown = report[:lines]
-    cells: dict[str, Any] = shown.columns
-    cells["possible"] = [
+def cells(report: Any) -> dict[str, Any]:
+    """Columns of a report on a page; what is possible sorts by its size."""
+    found: dict[str, Any] = report.columns
+    found["possible"] = [
         _sorted(len(names), escape(" | ".join(shortened(names, report.ordered))))
-        for names in shown.possible
+        for names in report.possible
     ]
-    cells |= {name: [f"{value:.3f}" for value in cells[name]] for name in ("lower", "upper")}
-    if shown.path is not None:
-        del cells["node"], cells["possible"]  # the path ends at what is possible
-        cells["path"] = [in_pieces(path.split(BETWEEN), BETWEEN) for path in shown.path]
-    if shown.check is not None:
-        cells["check"] = ["check" if marked else "" for marked in shown.check]
-    ends = zip(shown.lower, shown.upper, strict=True)
-    cells["interval"] = [_sorted(f"{high - low:.6f}", bar(low, high)) for low, high in ends]
-    more = len(report) - len(shown)
-    note = f"and {more:,} more inputs" if more > 0 else ""
-    title = ". ".join(filter(None, (report.promise.rstrip("."), report.title)))
-    return sortable(title, cells, note)
+    found |= {name: [f"{value:.3f}" for value in found[name]] for name in ("lower", "upper")}
+    if report.path is not None:
+        del found["node"], found["possible"]  # the path ends at what is possible
+        found["path"] = [in_pieces(path.split(BETWEEN), BETWEEN) for path in report.path]
+    ends = zip(report.lower, report.upper, strict=True)
+    found["interval"] = [_sorted(f"{high - low:.6f}", bar(low, high)) for low, high in ends]
+    return found
 
 
 def sortable(title: str, cells: dict[str, Any], note: str) -> str:

@@ -54,11 +54,10 @@ COLUMNS_SHOWN = {
 COLUMNS_IN_FILES = {"worst finding": "worst", "held": "held", "width": "width"}
 CAPTION = f"""\
 Shares of all answers, cross-fitted in {FOLDS} folds, at miss = {MISS:g} per finding
-error: of the recalibrated model; wrong: decided and wrong; worst: of the worst finding
-At miss = 0.1, about what the models err, nearly everything (0.93) is decided
+error: of the recalibrated model; wrong: decided and wrong
 differ: two radiologists, where answers are decided, and where they are open
 range, point: AUROC of answers on which {DISPUTED} of eight or more are of the minority
-held: ranges that hold the share of radiologists who say yes
+in files, worst: wrong of the worst finding; held: ranges that hold the radiologists' share of yes
 A radiologist alone differs from the truth in {{person:.3f}}, two from each other in {{differ:.3f}}
 desmond and ngango2 give scores, not probabilities; drnet, ihil, sensexdr, uestc share columns"""
 
