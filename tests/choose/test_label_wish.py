@@ -48,7 +48,7 @@ def test_few_rows_are_not_split():
     d = decal.decalibrate_labels(logits, answers, miss=0.1)
     assert d.reference == "model"
     assert d.promise.rows == 80
-    with pytest.raises(InputError, match="answers must leave rows to fit these sets on"):
+    with pytest.raises(InputError, match="labels must leave rows to fit these sets on"):
         decal.decalibrate_labels(logits, answers, miss=0.1, directions=("class",))
 
 
@@ -95,3 +95,13 @@ def test_bad_wishes_are_refused(wish, message):
         decal.decalibrate_labels(*answered(200), **wish)
     with pytest.raises(TypeError, match="Did you mean reference"):
         decal.decalibrate_labels(*answered(200), miss=0.1, refrence="auto")
+
+
+def test_labels_that_nobody_knows_promise_nothing():
+    z = np.random.default_rng(0).normal(size=(200, 3))
+    unknown = np.full(z.shape, -1)
+    for wish in ({"miss": 0.1}, {"width": 0.5}):
+        with pytest.raises(InputError, match="labels must be known for some inputs: got none"):
+            decal.decalibrate_labels(z, unknown, **wish)
+    d = decal.decalibrate_labels(z, unknown, alpha=0.5)  # as a first chunk may be
+    assert (d.predict(z).upper == 1).all()

@@ -144,7 +144,7 @@ class Confidences:
     @property
     def rows(self) -> float:
         """How many rows of equal weight are worth as much."""
-        return self.weight**2 / float(self.sums[0])
+        return self.weight**2 / float(self.sums[0]) if self.weight else 0.0
 
     @property
     def units(self) -> float:

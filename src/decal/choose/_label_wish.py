@@ -30,7 +30,7 @@ from decal.rows import Rows
 
 def decalibrate_labels(
     logits: Any,
-    answers: Any,
+    labels: Any,
     *,
     alpha: Any = None,
     miss: float | None = None,
@@ -43,13 +43,13 @@ def decalibrate_labels(
     """A model of labels that do not exclude each other, at an alpha or with a promise for each.
 
     Give exactly one of `alpha`, `miss` and `width`. With `alpha` this is
-    ``MultiLabelDecalibrator(alpha, **settings).fit(logits, answers)``. With `miss`, decal chooses
+    ``MultiLabelDecalibrator(alpha, **settings).fit(logits, labels)``. With `miss`, decal chooses
     the kind of set, its reference, and an alpha for every label; with `width`, one alpha.
 
     Parameters
     ----------
-    logits, answers, sample_weight, classes
-        As for `MultiLabelDecalibrator.fit`: (n, L) logits and answers 1, 0, and -1 where nobody
+    logits, labels, sample_weight, classes
+        As for `MultiLabelDecalibrator.fit`: (n, L) logits, and labels 1, 0, and -1 where nobody
         knows, of rows that did not train the classifier.
     alpha : float
         Level in [0, 1]; smaller is more cautious.
@@ -75,8 +75,8 @@ def decalibrate_labels(
     >>> import numpy as np, decal
     >>> rng = np.random.default_rng(0)
     >>> logits = rng.normal(0, 2, (600, 2))
-    >>> answers = rng.random((600, 2)) < 1 / (1 + np.exp(-logits))
-    >>> d = decal.decalibrate_labels(logits, answers, miss=0.1, classes=["dog", "cat"])
+    >>> labels = rng.random((600, 2)) < 1 / (1 + np.exp(-logits))
+    >>> d = decal.decalibrate_labels(logits, labels, miss=0.1, classes=["dog", "cat"])
     >>> print(d.promise)
     For every label, the wrong answer is decided for at most 1 new input in 10; guaranteed, by 420
     rows.
@@ -85,12 +85,14 @@ def decalibrate_labels(
     wish, wanted = one_wish(alpha=alpha, miss=miss, width=width)
     shown: dict[str, Any] = {"sample_weight": sample_weight, "classes": classes}
     if wish == "alpha":
-        return MultiLabelDecalibrator(alpha, **settings).fit(logits, answers, **shown)
+        return MultiLabelDecalibrator(alpha, **settings).fit(logits, labels, **shown)
     target, seed = check_alpha(wanted, wish), check_count(seed, "seed", least=0)
     if wish == "miss" and not 0 < target < 1:
         raise InputError("miss", "lie between 0 and 1, and be neither", f"{target:g}")
     read = {name: settings[name] for name in ("probabilities", "floor") if name in settings}
-    rows = MultiLabelDecalibrator(0.5, **read).read_labelled(logits, answers, **shown).counted()
+    rows = MultiLabelDecalibrator(0.5, **read).read_labelled(logits, labels, **shown).counted()
+    if not (rows.labels >= 0).any():
+        raise InputError("labels", "be known for some inputs", f"none in {len(rows)} rows")
     if wish == "width":
         model = _fitted(rows, {"directions": MOVES[0], "reference": "auto"} | settings)
         return model.with_promise(choose(model, rows, width=target))
@@ -104,7 +106,7 @@ def decalibrate_labels(
         if not fixed:
             rule, fact = "leave rows to fit these sets on", f"{n} rows"
             remedy = f"{FEWEST_SPLIT} are enough; or leave out directions and reference."
-            raise InputError("answers", rule, fact, remedy)
+            raise InputError("labels", rule, fact, remedy)
         return _promised(model, rows, target, 0)
     some, rest = rows[np.sort(drawn[:count])], rows[np.sort(drawn[count:])]
     moves = MOVES[:1] if "directions" in settings else MOVES
