@@ -193,7 +193,7 @@ def test_wishes_by_class_or_group_and_of_width_are_granted_for_lists(wish, tmp_p
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"hold": 0.5}, "logits must be a matrix of all classes for hold: got LabelMasses, which"),
+        ({"hold": 0.5}, "logits must be a matrix of all classes for hold: got LabelMasses"),
         ({"miss": 0.1, "reference": "auto"}, "reference must be 'model' for unlisted='bounds'"),
         ({"miss": 0.1, "directions": ("temperature",)}, "class shifts or local sets for unlisted"),
         ({"miss": 0.1, "sample_weight": np.ones(200)}, "sample_weight must be left out for unlis"),
