@@ -45,8 +45,7 @@ COUNTERPARTS = {
     "#009e73": "#1fbf92",
     "#cc79a7": "#dd93bb",
     "#e69f00": "#e69f00",
-    "#80b8d8": "#356480",  # their tints, of intervals
-    "#4f9eca": "#4282a6",
+    "#4f9eca": "#4282a6",  # their tints, of intervals
     "#f4d794": "#6d5010",
     "#2e8bc0": "#4a97c3",  # of several models
     "#eec057": "#9e7007",
@@ -54,12 +53,32 @@ COUNTERPARTS = {
     "#ff7f0e": "#e69f00",
     "#2ca02c": "#1fbf92",
 }
+TINTED = "#0072b2"
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+
+
+def counterpart(colour: str) -> str:
+    """The colour for dark pages. A tint of `TINTED` on white becomes as strong a one on dark."""
+    if colour in COUNTERPARTS:
+        return COUNTERPARTS[colour]
+    white, full = channels("#ffffff"), channels(TINTED)
+    given = channels(colour)
+    shares = [(w - c) / (w - f) for w, f, c in zip(white, full, given, strict=True)]
+    if max(shares) - min(shares) > 2 / (255 - max(full)):
+        raise KeyError(colour)
+    share = sum(shares) / 3
+    ends = channels(COUNTERPARTS["#ffffff"]), channels(COUNTERPARTS[TINTED])
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(*ends, strict=True))
+
+
+def channels(colour: str) -> list[int]:
+    """Red, green and blue."""
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
 
 def dark(picture: str) -> str:
     """The same picture for dark pages; raises KeyError for a colour without counterpart."""
-    recoloured = COLOUR.sub(lambda found: COUNTERPARTS[found[0]], picture)
+    recoloured = COLOUR.sub(lambda found: counterpart(found[0]), picture)
     # Matplotlib writes no colour for black text: it inherits that of the whole.
     return recoloured.replace("<svg ", f'<svg fill="{TEXT}" ', 1)
 

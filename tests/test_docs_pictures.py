@@ -105,6 +105,8 @@ def test_a_colour_without_counterpart_is_not_passed_over():
     script = the_script("dark")
     with pytest.raises(KeyError, match="#123456"):
         script.dark('<svg width="1"><path style="fill: #123456"/></svg>')
+    half_a_blue, on_dark = "#80b8d8", "#356480"
+    assert script.counterpart(half_a_blue) == on_dark
     assert script.dark('<svg width="1"><path style="fill: #ffffff"/></svg>') == (
         '<svg fill="#e3e4e6" width="1"><path style="fill: #131416"/></svg>'
     )
