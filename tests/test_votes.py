@@ -435,3 +435,29 @@ def test_classifiers_take_one_label_per_row():
     model = decal.sklearn.CredalClassifier(linear_model.LogisticRegression(), alpha=0.8)
     with pytest.raises(InputError, match="y must be one label per row: got Votes: 600 inputs"):
         model.fit(z, votes)
+
+
+def test_ordered_categoricals_say_that_classes_have_an_order():
+    kind = pd.CategoricalDtype(NAMES, ordered=True)
+    frame = pd.DataFrame(MATRIX).astype(kind)
+    votes = Votes.of_annotations(frame, classes=NAMES)
+    np.testing.assert_array_equal(votes.counts, COUNTS)
+    inputs, said = zip(*LINES, strict=True)
+    lines = pd.Series(said).astype(kind)
+    assert votes.ordered
+    assert votes[1:].ordered
+    assert Votes.of_table(inputs, lines, order=ORDER, classes=NAMES).ordered
+    assert not Votes.of_annotations(MATRIX, classes=NAMES).ordered
+    assert not Votes.of_annotations(frame.astype({0: object}), classes=NAMES).ordered
+    with pytest.raises(InputError, match="classes must be in the order of the labels' categories"):
+        Votes.of_annotations(frame, classes=NAMES[::-1])
+    grades = pd.CategoricalDtype(range(3), ordered=True)
+    assert Votes.of_annotations(pd.DataFrame([[0, 2], [1, 1]]).astype(grades), classes=3).ordered
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(300, 3))
+    several = (z[:, None] + rng.gumbel(size=(300, 4, 3))).argmax(axis=2)
+    read = pd.DataFrame(np.array(NAMES)[several]).astype(kind)
+    d = decal.decalibrate(z, Votes.of_annotations(read, classes=NAMES), miss=0.2)
+    plain = decal.decalibrate(z, Votes.of_annotations(several, classes=NAMES), miss=0.2, order=True)
+    assert d.fitted.order
+    np.testing.assert_array_equal(d.predict(z).possible_mask(), plain.predict(z).possible_mask())

@@ -46,7 +46,7 @@ from decal._base.row_checks import (
 )
 from decal.grids import Grid, GridPlace, flattened, is_dense
 from decal.schema import SMALLEST, Schema, check_answers, read_label_logits, read_logits
-from decal.votes import Votes
+from decal.votes import Votes, require_in_order
 
 __all__ = ["Rows"]
 
@@ -212,6 +212,7 @@ class Rows:
             labels = None
         grid, place = None, IN_ARRAY
         labels, classes, order = _from_ordered(logits, labels, classes, schema)
+        order = order or (votes is not None and votes.ordered)
         axes: dict[str, Any] = {"dim": dim, "ignore_index": ignore_index}
         if _has_axes(logits, schema, **axes):
             axes["width"] = schema.width
@@ -290,9 +291,8 @@ def _from_ordered(
         return labels, classes, schema.order
     known = tuple(str(name) for name in kind.categories)
     given = schema.classes if classes is None else tuple(str(name) for name in classes)
-    if given is not None and given != known:
-        fact = f"{listing(given)}, and labels in the order {listing(known)}"
-        raise InputError("classes", "be in the order of the labels' categories", fact)
+    if given is not None:
+        require_in_order(given, known)
     if isinstance(labels, str):
         return labels, known, True
     codes = np.asarray(getattr(values, "cat", values).codes)

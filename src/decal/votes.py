@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -45,6 +45,8 @@ class Votes:
         Whether they are numbers of labels, not distributions.
     classes : tuple of str or None
         The names of the columns, if known.
+    ordered : bool
+        Whether they have an order: that of the labels, if these are ordered categoricals of pandas.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Votes:
     counts: Array
     counted: bool = True
     classes: tuple[str, ...] | None = None
+    ordered: bool = False
     _index: Index | None = None  # that of a frame, which tells orders apart
 
     @classmethod
@@ -85,7 +88,7 @@ class Votes:
         """
         given, names = _matrix(distributions, "distributions", classes)
         p = check_distributions(given, shape=(given.shape[0], given.shape[1]))
-        return cls(p, False, names, row_names(distributions))
+        return cls(p, False, names, _index=row_names(distributions))
 
     @classmethod
     def of_annotations(cls, annotations: Any, *, classes: Any) -> Self:
@@ -101,7 +104,10 @@ class Votes:
             raise InputError("annotations", rule, f"shape {given.shape}")
         y = _numbers(given, names, K, "annotations")
         row = np.broadcast_to(np.arange(len(y))[:, None], y.shape)
-        return cls._counting(_counted(row, y, len(y), K), names, "annotations", annotations)
+        ordered = _have_order(annotations, names or range(K))
+        return cls._counting(
+            _counted(row, y, len(y), K), names, "annotations", annotations, ordered=ordered
+        )
 
     @classmethod
     def of_table(cls, inputs: Any, labels: Any, *, order: Any, classes: Any) -> Self:
@@ -126,17 +132,24 @@ class Votes:
         remedy = "Leave such lines out, of labels too."
         require_all(row >= 0, ids, "inputs", "be among those of order", advice=remedy)
         y = _numbers(said, names, K, "labels")
-        return cls._counting(_counted(row, y, rows.size, K), names, "labels")
+        ordered = _have_order(labels, names or range(K))
+        return cls._counting(_counted(row, y, rows.size, K), names, "labels", ordered=ordered)
 
     @classmethod
     def _counting(
-        cls, counts: Array, names: tuple[str, ...] | None, name: str, given: Any = None
+        cls,
+        counts: Array,
+        names: tuple[str, ...] | None,
+        name: str,
+        given: Any = None,
+        *,
+        ordered: bool = False,
     ) -> Self:
         without = np.flatnonzero(counts.sum(axis=1) == 0)
         if without.size:
             fact = f"none in row {without[0]}"
             raise InputError(name, "hold a label of every row", fact, LEAVE_OUT)
-        return cls(counts, True, names, row_names(given))
+        return cls(counts, True, names, ordered, row_names(given))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -151,7 +164,7 @@ class Votes:
         """Those of some inputs: an integer, a slice, a mask or a list of integers."""
         rows = [rows] if isinstance(rows, int | np.integer) else rows
         index = self._index and {name: values[rows] for name, values in self._index.items()}
-        return Votes(self.counts[rows], self.counted, self.classes, index)
+        return replace(self, counts=self.counts[rows], _index=index)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """TypeError: where labels are one per input, these would be taken for something else."""
@@ -205,6 +218,24 @@ def _matrix(
         rule = "be a matrix with a row per input and a column per class, two or more"
         raise InputError(name, rule, f"shape {array.shape}")
     return array, check_class_names(names, array.shape[1])
+
+
+def _have_order(labels: Any, names: Iterable[Any]) -> bool:
+    """Whether labels are ordered categoricals of pandas, whose order must be that of the names."""
+    columns = [labels[name] for name in labels.columns] if is_frame(labels) else [labels]
+    kinds: list[Any] = [getattr(column, "dtype", None) for column in columns]
+    if not all(getattr(kind, "ordered", False) for kind in kinds):
+        return False
+    for kind in kinds:
+        require_in_order([str(name) for name in names], [str(name) for name in kind.categories])
+    return True
+
+
+def require_in_order(names: Sequence[str], categories: Sequence[str]) -> None:
+    """InputError if names of classes are not the categories of the labels, in their order."""
+    if tuple(names) != tuple(categories):
+        fact = f"{listing(names)}, and labels in the order {listing(categories)}"
+        raise InputError("classes", "be in the order of the labels' categories", fact)
 
 
 def _names(classes: Any) -> tuple[tuple[str, ...] | None, int]:
