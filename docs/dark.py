@@ -45,30 +45,26 @@ COUNTERPARTS = {
     "#009e73": "#1fbf92",
     "#cc79a7": "#dd93bb",
     "#e69f00": "#e69f00",
-    "#4f9eca": "#4282a6",  # their tints, of intervals
-    "#f4d794": "#6d5010",
-    "#2e8bc0": "#4a97c3",  # of several models
-    "#eec057": "#9e7007",
     "#1f77b4": "#56b4e9",  # Matplotlib's
     "#ff7f0e": "#e69f00",
     "#2ca02c": "#1fbf92",
 }
-TINTED = "#0072b2"
+TINTED = ("#0072b2", "#e69f00")  # intervals, of one model and of several
 COLOUR = re.compile(r"#[0-9a-f]{6}\b")
 
 
 def counterpart(colour: str) -> str:
-    """The colour for dark pages. A tint of `TINTED` on white becomes as strong a one on dark."""
+    """The colour for dark pages. A tint on white becomes as strong a tint on dark."""
     if colour in COUNTERPARTS:
         return COUNTERPARTS[colour]
-    white, full = channels("#ffffff"), channels(TINTED)
-    given = channels(colour)
-    shares = [(w - c) / (w - f) for w, f, c in zip(white, full, given, strict=True)]
-    if max(shares) - min(shares) > 2 / (255 - max(full)):
-        raise KeyError(colour)
-    share = sum(shares) / 3
-    ends = channels(COUNTERPARTS["#ffffff"]), channels(COUNTERPARTS[TINTED])
-    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in zip(*ends, strict=True))
+    for full in TINTED:
+        whites = [255 - channel for channel in channels(full)]
+        shares = [(255 - x) / white for x, white in zip(channels(colour), whites, strict=True)]
+        if max(shares) - min(shares) <= 2 / min(whites):
+            ends = channels(COUNTERPARTS["#ffffff"]), channels(COUNTERPARTS[full])
+            mixed = (round(x + sum(shares) / 3 * (y - x)) for x, y in zip(*ends, strict=True))
+            return "#" + "".join(f"{x:02x}" for x in mixed)
+    raise KeyError(colour)
 
 
 def channels(colour: str) -> list[int]:

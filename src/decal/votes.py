@@ -201,7 +201,7 @@ class Votes:
         if not self.counted:
             return said + "distributions"
         least, most = int(self.number.min()), int(self.number.max())
-        each = f"{least} to {most} labels" if least < most else f"{counted(most, 'label')}"
+        each = f"{least} to {most} labels" if least < most else counted(most, "label")
         return f"{said}{each} each"
 
 

@@ -334,3 +334,8 @@ def test_the_promise_holds_over_draws(draws):
     error = np.std(missed) / np.sqrt(draws)
     assert np.mean(missed) <= 0.2 + 3 * error
     assert np.mean(missed) >= 0.15  # and it is not kept by saying nothing
+
+
+def test_a_tree_may_be_deep():
+    tree = ClassTree.of([*((f"{n}", f"{n - 1}") for n in range(1, 3000)), ("leaf", "0")])
+    assert tree.depth.max() == len(tree.path("2999")) == 2999

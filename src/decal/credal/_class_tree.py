@@ -184,8 +184,10 @@ class ClassTree:
 
     def numbers_to(self, at: int) -> list[int]:
         """The numbers of the nodes from below the root down to one."""
-        above = self.parents[at]
-        return [*(self.numbers_to(above) if above > 0 else []), at]
+        found = [at]
+        while self.parents[found[-1]] > 0:
+            found.append(self.parents[found[-1]])
+        return found[::-1]
 
     def _number(self, node: str | int) -> int:
         if isinstance(node, int | np.integer) and 0 <= node < len(self.names):

@@ -23,7 +23,7 @@ STEPS = 12
 
 def titled(rows: int, marked: int | None) -> str:
     """So many inputs, of which so many are to be checked."""
-    said = f"{counted(rows, 'input')}"
+    said = counted(rows, "input")
     return said if marked is None else f"{said}, {marked:,} to check"
 
 

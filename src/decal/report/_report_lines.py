@@ -88,7 +88,7 @@ class Lines(ABC):
         with needs("polars", message="to_polars needs polars: pip install 'decal[polars]'"):
             import polars as pl
         columns = self.columns
-        kinds: dict[str, Any] = dict.fromkeys(self._texts, pl.String)
+        kinds: dict[str, Any] = dict.fromkeys(self._texts(columns), pl.String)
         if "possible" in columns:
             kinds["possible"] = pl.List(kinds.get("prediction", pl.Int64))
         plain = {k: v.tolist() if v.dtype == object else v for k, v in columns.items()}
@@ -115,7 +115,8 @@ class Lines(ABC):
 
     def arrow_columns(self, *, lists: bool) -> dict[str, Any]:
         """Columns of `to_polars` for a file; possible classes as lists, or as one text each."""
-        pa, columns, texts = arrow(), self.columns, self._texts
+        pa, columns = arrow(), self.columns
+        texts = self._texts(columns)
         found: dict[str, Any] = {name: pa.array(columns[name], pa.string()) for name in texts}
         if "possible" in columns and lists:
             kind = pa.string() if "prediction" in texts else pa.int64()
@@ -125,11 +126,10 @@ class Lines(ABC):
             found["possible"] = pa.array(joined, pa.string())
         return columns | found
 
-    @property
-    def _texts(self) -> list[str]:
-        """Columns of texts, whose kind could not be told of no rows."""
-        said = {name: v for name, v in self.columns.items() if name not in self.index}
-        return [k for k, v in said.items() if v.dtype.kind == "O" and k != "possible"]
+    def _texts(self, columns: dict[str, NDArray[Any]]) -> list[str]:
+        """Which are texts, whose kind could not be told of no rows."""
+        beside = (*self.index, "possible")
+        return [k for k, v in columns.items() if v.dtype.kind == "O" and k not in beside]
 
     # How it reads
 
