@@ -62,6 +62,17 @@ def said(maps, labels, at):
     return f"{text} It is {NAMES[labels[at]]}{ending}"
 
 
+def test_ranges_that_are_points_are_called_so(open_page, tmp_path):
+    z, y = world(20, 5, 4)
+    for wish, words in ({"miss": 0.9, "unit": "image"}, "points: the prediction alone keeps"), (
+        {"alpha": 1.0, "directions": "local"}, "Ranges are points."
+    ):  # fmt: skip
+        d = decal.decalibrate(z, y, dim=1, **wish)
+        d.explore(z, dim=1).save(tmp_path / "page.html")
+        page = open_page(tmp_path / "page.html", testid="enlarged")
+        expect(page.get_by_test_id("still")).to_contain_text(words)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_images_are_drawn_enlarged_and_told_pixel_by_pixel(open_page, tmp_path, scheme):
     z, y = world(6, 9, 7)
@@ -75,6 +86,7 @@ def test_images_are_drawn_enlarged_and_told_pixel_by_pixel(open_page, tmp_path, 
 
     expect(page.get_by_test_id("promise")).to_have_text("Misses at most 1 label in 5")
     expect(page.get_by_test_id("still")).to_contain_text("one level of caution")
+    expect(page.get_by_test_id("still")).not_to_contain_text("points")
     possible = np.moveaxis(maps.possible, 1, -1)
     known = y >= 0
     wrong = (maps.prediction != y) & known

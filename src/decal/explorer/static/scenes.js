@@ -102,9 +102,11 @@ function mostTelling({ verdicts, width }, { start, shape }) {
 function createHead(data, level) {
   const alpha = data.alpha === null ? "" : `, α = ${alphaText(data.alpha)}`;
   const still = `This page has one level of caution${alpha}: of ${data.kind}s, all levels would be too large.`;
+  const why = data.promise ? ": the prediction alone keeps the promise. For wider ones, promise fewer misses" : "";
+  const points = data.widest ? "" : ` Ranges are points${why}.`;
   const shares = Object.entries(data.shares).map(([name, share]) => h("div", null, h("dt", null, name === "width" ? "widest range" : name), h("dd", null, inPercent(share, 1))));
   const promise = data.promise && h("output", { "data-testid": "promise", title: data.promise.text }, data.promise.brief.replace(/^./, (letter) => letter.toUpperCase()));
-  const about = h("div", { class: "panel level", "data-testid": "level" }, h("div", null, promise, h("p", { class: "settled", "data-testid": "still" }, still)), h("dl", { class: "facts", "data-testid": "shares" }, shares));
+  const about = h("div", { class: "panel level", "data-testid": "level" }, h("div", null, promise, h("p", { class: "settled", "data-testid": "still" }, still + points)), h("dl", { class: "facts", "data-testid": "shares" }, shares));
   const partly = h("p", { class: "partly", "data-testid": "partly" }, data.partly);
   return h("div", null, h("div", { class: "header" }, h("div", { class: "names" }, h(`h${level}`, null, data.title), partly)), about);
 }
